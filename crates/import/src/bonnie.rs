@@ -46,6 +46,10 @@ const TESTS: [Test; 10] = [
 const FIRST_OF_FILES: usize = 4;
 /// Fields of a line of version 1.03, which begins with the host and says no version.
 const FIELDS_OF_103: usize = 27;
+/// Its field of how many files.
+const FILES_OF_103: usize = 14;
+/// Fields of a line of version 1.96.
+const FIELDS_OF_196: usize = 48;
 
 /// Fields of a line that are looked at.
 const FIELDS_MAX: usize = 64;
@@ -63,8 +67,10 @@ impl Layout {
         if matches!(begins, "1.96" | "1.97" | "1.98") {
             // 1.98 also has how many seeks and seekers.
             let more = if begins == "1.98" { 2 } else { 0 };
+            // Without a large file (`-s 0`) 1.96 leaves a field of it out.
+            let left_out = if begins == "1.96" && fields.len() == FIELDS_OF_196 - 1 { 1 } else { 0 };
             let version = (*fields.get(1)?).to_owned();
-            return Some(Self { version, host: 2, size: 5, before_blocks: more, before_files: more });
+            return Some(Self { version, host: 2, size: 5, before_blocks: more, before_files: more - left_out });
         }
         let is_size = |text: &str| {
             let whole = text.split(':').next().unwrap_or_default();
@@ -72,7 +78,18 @@ impl Layout {
             !number.is_empty() && number.bytes().all(|letter| letter.is_ascii_digit())
         };
         let is_figure = |text: &&str| text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok();
-        let is_103 = fields.len() == FIELDS_OF_103 && is_size(fields[1]) && fields[2..].iter().all(is_figure);
+        // How many files, as `16`, or `16:100000:16/64` with their sizes and directories.
+        let is_count = |text: &str| {
+            let parts = text.split([':', '/']);
+            parts.into_iter().all(|part| !part.is_empty() && part.bytes().all(|letter| letter.is_ascii_digit()))
+        };
+        let is_103 = fields.len() == FIELDS_OF_103
+            && is_size(fields[1])
+            && fields
+                .iter()
+                .enumerate()
+                .skip(2)
+                .all(|(at, text)| is_figure(text) || at == FILES_OF_103 && is_count(text));
         is_103.then(|| Self { version: "1.03".to_owned(), host: 0, size: 1, before_blocks: -5, before_files: -9 })
     }
 

@@ -12,6 +12,7 @@ mod figures;
 mod fio;
 mod gathered;
 mod p99bench;
+mod pasted;
 mod yabs;
 
 use std::borrow::Cow;
@@ -30,6 +31,11 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     let text = text_of(bytes);
     let text = text.trim_start_matches('\u{feff}');
     let mut runs = read_text(text).map_err(|what| Problem::usage(format!("{label} {what}")))?;
+    let has_any = |run: &Measured| run.steps.iter().any(|step| !step.streams.is_empty() || !step.fault.is_empty());
+    if !runs.iter().any(has_any) && runs.iter().any(|run| !run.steps.is_empty()) {
+        let message = "names jobs and has no figure of them that qd1 can read; give it as the tool wrote it";
+        return Err(Problem::usage(format!("{label} {message}")));
+    }
     if runs.iter().all(|run| run.steps.is_empty()) {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let cut = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| is_json);
@@ -54,6 +60,11 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
 
 /// The text of these bytes; what is not UTF-8 in it is a question mark, which takes no more room than it did.
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    // As PowerShell redirects it: UTF-16, the lower byte first.
+    if let Some(pairs) = bytes.strip_prefix(&[0xff, 0xfe]) {
+        let units = pairs.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+        return Cow::Owned(char::decode_utf16(units).map(|letter| letter.unwrap_or('?')).collect());
+    }
     if let Ok(text) = str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
@@ -67,6 +78,9 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// Reads the runs of a text in one form, none where it is of another.
+type Form = fn(&str) -> Result<Gathered, TooMuch>;
+
 /// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
 /// text has no form that fio's reports could be taken for.
 fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
@@ -79,18 +93,20 @@ fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
         fio.add(&document)?;
     }
     let is_cut = documents.is_cut;
-    let forms: [&dyn Fn() -> Result<Gathered, TooMuch>; 4] =
-        [&|| fio::report::runs(text), &|| fio::terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
+    let forms: [Form; 4] = [fio::report::runs, fio::terse::runs, yabs::from_text, bonnie::runs];
     let mut found = if others.is_empty() { fio.gathered(is_cut) } else { others };
     // A document may have had most of them.
     if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {
         return Err(TooMuch::Lines);
     }
-    for form in forms {
-        if !found.is_empty() {
-            break;
+    if found.is_empty() {
+        let printed = pasted::as_printed(text);
+        for form in forms {
+            found = form(&printed)?;
+            if !found.is_empty() {
+                break;
+            }
         }
-        found = form()?;
     }
     Ok(found.finish())
 }

@@ -17,6 +17,8 @@ const RATES_ONLY: &str = "YABS keeps rates only, without their spread: no latenc
 
 /// The version since which its text has powers of ten.
 const DECIMAL_SINCE: &str = "v2026-07-03";
+/// A thousandth of a thousand KiB, in MB.
+const OLD: f64 = 1.024;
 /// Letters of a cell that are read.
 const CELL_MAX: usize = 64;
 /// Block sizes that are printed beside each other at most.
@@ -52,11 +54,15 @@ fn row(row: &Value) -> Option<MeasuredStep> {
     let unit = row.get("speed_units").map_or(Some("KBps"), Value::as_str);
     let scale = if unit == Some("KBps") { 1024.0 } else { return None };
     let of = |speed: &str, iops: &str| Some((number(speed)? * scale, number(iops)?));
-    Some(step(row.get("bs")?.as_str()?, of("speed_r", "iops_r")?, of("speed_w", "iops_w")?))
+    let (reads, writes) = (of("speed_r", "iops_r")?, of("speed_w", "iops_w")?);
+    Some(step(row.get("bs")?.as_str()?, Some(reads), Some(writes)))
 }
 
-/// One block size: (bytes per second, IOPS) of reads and writes.
-fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
+/// Bytes per second and IOPS.
+type Rates = (f64, f64);
+
+/// One block size: reads and writes, as far as they were measured.
+fn step(bs: &str, reads: Option<Rates>, writes: Option<Rates>) -> MeasuredStep {
     let block = bytes(bs, false).and_then(|block| u32::try_from(block).ok());
     let does = block.map(|block| Does {
         rw: Rw::Randrw,
@@ -67,16 +73,17 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
         sync_every: 0,
         direct: Some(true),
     });
-    let stream = |class, (rate, iops)| {
+    let stream = |class, rates: Option<Rates>| {
+        let (rate, iops) = rates?;
         let figures = vec![("iops", bare(iops, 0)), ("bytes_per_second", bare(rate, 0))];
-        MeasuredStream { class, figures }
+        Some(MeasuredStream { class, figures })
     };
     MeasuredStep {
         name: bs.to_ascii_lowercase(),
         title: does.map_or_else(String::new, |does| does.title()),
         does,
         engine: "libaio".to_owned(),
-        streams: vec![stream(OpClass::Read, reads), stream(OpClass::Write, writes)],
+        streams: [stream(OpClass::Read, reads), stream(OpClass::Write, writes)].into_iter().flatten().collect(),
         ..MeasuredStep::default()
     }
 }
@@ -104,17 +111,14 @@ pub(crate) fn from_text(text: &str) -> Result<Gathered, TooMuch> {
 struct Text {
     version: String,
     kernel: Option<String>,
-    /// Two block sizes beside each other, and their row of reads: (bytes per second, IOPS).
+    /// Two block sizes beside each other, and their row of reads, as they are printed.
     sizes: Vec<String>,
-    reads: Vec<(f64, f64)>,
+    reads: Vec<Option<Rates>>,
     steps: Vec<MeasuredStep>,
 }
 
 impl Text {
     fn row(&mut self, line: &str, found: &mut Gathered) -> Result<(), TooMuch> {
-        // Until then it divided KiB by a thousand, and called that MB.
-        let scale = if self.version.as_str() >= DECIMAL_SINCE { 1.0 } else { 1.024 };
-        let cell = |text: &str| cell(text).map(|(rate, iops)| (rate * scale, iops));
         let mut cells = line.split('|');
         // Forums quote with a mark before each line, and keep other blanks.
         let head = cells.next().unwrap_or_default().trim_start_matches(['>', ' ', '\t', '\u{a0}']).trim_end();
@@ -123,14 +127,23 @@ impl Text {
                 let size = |cell: &str| cell.split('(').next()?.split_whitespace().next().map(str::to_owned);
                 self.sizes = cells.filter_map(size).take(COLUMNS_MAX).collect();
             }
-            "Read" => self.reads = cells.filter_map(cell).take(COLUMNS_MAX).collect(),
+            "Read" => self.reads = cells.map(cell).take(COLUMNS_MAX).collect(),
             "Write" => {
-                let writes = cells.filter_map(cell).take(COLUMNS_MAX);
+                let writes: Vec<Option<Rates>> = cells.map(cell).take(COLUMNS_MAX).collect();
                 let (sizes, reads) = (std::mem::take(&mut self.sizes), std::mem::take(&mut self.reads));
-                for ((size, reads), writes) in sizes.iter().zip(reads).zip(writes) {
-                    let exact =
-                        |(rate, iops): (f64, f64)| (rate, bytes(size, false).map_or(iops, |block| rate / block as f64));
-                    let step = step(size, exact(reads), exact(writes));
+                let printed = || reads.iter().zip(&sizes).chain(writes.iter().zip(&sizes));
+                let scale =
+                    scale(&self.version, printed().filter_map(|(rates, size)| Some(((*rates)?, size.as_str()))));
+                for ((size, reads), writes) in sizes.iter().zip(&reads).zip(&writes) {
+                    let exact = |(rate, iops): Rates| {
+                        let rate = rate * scale;
+                        (rate, bytes(size, false).map_or(iops, |block| rate / block as f64))
+                    };
+                    // A size whose test was not done has empty cells.
+                    if reads.or(*writes).is_none() {
+                        continue;
+                    }
+                    let step = step(size, reads.map(exact), writes.map(exact));
                     // A size that comes again is of another run, whose head was cut off.
                     if self.steps.iter().any(|known| known.name == step.name) {
                         self.end(found)?;
@@ -165,6 +178,20 @@ impl Text {
             ..Measured::default()
         })
     }
+}
+
+/// What a printed megabyte per second has: until a version it divided KiB by a thousand, and called that MB. Where the version was
+/// cut off, the IOPS beside it tell.
+fn scale<'a>(version: &str, printed: impl Iterator<Item = (Rates, &'a str)>) -> f64 {
+    if !version.is_empty() {
+        return if version >= DECIMAL_SINCE { 1.0 } else { OLD };
+    }
+    let logs: Vec<f64> = printed
+        .filter_map(|((rate, iops), size)| Some((iops * bytes(size, false)? as f64 / rate).ln()))
+        .filter(|log| log.is_finite())
+        .collect();
+    let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+    if logs.is_empty() || mean > OLD.ln() / 2.0 { OLD } else { 1.0 }
 }
 
 /// The version that a line of the text's head has, such as `v2025-04-20`.

@@ -232,3 +232,132 @@ fn a_percentile_beyond_what_fio_counts_is_at_least_that() {
     let p99 = run.steps[0].streams[0].figure("lat_p99_ns").unwrap();
     assert_eq!((p99.value, p99.low), (None, Some(17_112_760_320.0)));
 }
+
+/// A report of one job, as fio 3 prints it.
+fn report(iops: u32) -> String {
+    format!(
+        "job: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=8\nfio-3.33\n\
+         Starting 1 process\n\njob: (groupid=0, jobs=1): err= 0: pid=7: Fri Nov 27 18:20:00 2026\n  read: IOPS={iops}, \
+         BW={}KiB/s (1kB/s)(9MiB/30000msec)\n    slat (usec): min=1, max=9, avg=3.00, stdev=1.00\n     lat (usec): min=1, max=9, \
+         avg=400.00, stdev=1.00\n    slat percentiles (usec):\n     |  50.00th=[   30], 99.00th=[   50]\n    clat percentiles \
+         (usec):\n     |  50.00th=[  390], 99.00th=[  600]\n    lat percentiles (usec):\n     |  50.00th=[  393], 99.00th=[  610]\n  \
+         cpu          : usr=1%\n     issued rwts: total={},0,0,0 short=0,0,0,0\n\nRun status group 0 (all jobs):\n",
+        iops * 4,
+        iops * 30
+    )
+}
+
+fn read(text: &str) -> Vec<Measured> {
+    qd1_import::read("x", text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// An indented report had no end, and the next run in the file was added to it: 144,291 IOPS of 79,090 and 65,201.
+#[test]
+fn a_report_in_a_list_or_quotation_is_the_same_report() {
+    let twice = format!("{}and again\n{}", report(3000), report(2000));
+    let indented: String = twice.lines().map(|line| format!("        {line}\n")).collect();
+    let quoted: String = twice.lines().map(|line| format!("> {line}\n")).collect();
+    let logged: String = twice.lines().map(|line| format!("20:22:23 DEBUG| [stdout] {line}\n")).collect();
+    // fio before 2.1 has its version without its name, and people leave out what it sums up.
+    let old = twice.replace("fio-3.33", "2.0.8").replace("Run status group 0 (all jobs):", "");
+    let lower = old.replace("(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B", "4k-4k/4k-4k");
+    for (what, text) in
+        [("as it is", &twice), ("indented", &indented), ("quoted", &quoted), ("a log", &logged), ("old", &lower)]
+    {
+        let runs = read(text);
+        let iops: Vec<f64> = runs.iter().map(|run| value(step(run, "job"), OpClass::Read, "iops")).collect();
+        assert_eq!(iops, [3000.0, 2000.0], "{what}");
+        assert_eq!(title(step(&runs[0], "job")), "randread 4 KiB, 8 in flight", "{what}");
+    }
+    assert_eq!(read(&old)[0].tool, "fio-2.0.8");
+    let wide: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain(report(3000).encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    assert_eq!(value(step(&qd1_import::read("x", &wide).unwrap()[0], "job"), OpClass::Read, "iops"), 3000.0);
+}
+
+/// Of the percentiles that fio was asked for the first list counted: 30 us of submission alone.
+#[test]
+fn percentiles_are_those_of_the_whole_latency_where_fio_has_them() {
+    let run = read(&report(3000)).remove(0);
+    let p50 = |text: &str| value(step(&read(text)[0], "job"), OpClass::Read, "lat_p50_ns");
+    assert_eq!(value(step(&run, "job"), OpClass::Read, "lat_p99_ns"), 610e3);
+    let without: String =
+        report(3000).replace("    lat percentiles (usec):\n     |  50.00th=[  393], 99.00th=[  610]\n", "");
+    assert_eq!(p50(&without), 390e3);
+}
+
+/// Any two such files were "the same run".
+#[test]
+fn a_report_that_is_cut_off_has_what_is_left_of_it() {
+    let cut = report(3000).split("     issued").next().unwrap().to_owned();
+    let job = read(&cut).remove(0);
+    assert_eq!(value(step(&job, "job"), OpClass::Read, "iops"), 3000.0);
+    let nothing = report(3000).replace("  read: IOPS", "  [read] IOPS");
+    let refused = qd1_import::read("x", nothing.as_bytes()).unwrap_err().to_string();
+    assert!(refused.contains("no figure of them"), "{refused}");
+}
+
+/// A mean latency of 0 ns was compared where fio had been told to measure none.
+#[test]
+fn a_latency_that_was_not_measured_has_no_mean() {
+    let json = "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"job\", \"groupid\": 0, \"error\": 0, \"job options\": \
+                {\"rw\": \"randrw\"}, \"read\": {\"total_ios\": 90, \"iops\": 3, \"runtime\": 30000, \"bw_bytes\": 12288, \"lat_ns\": \
+                {\"mean\": 0.0}}, \"mixed\": {\"total_ios\": 180, \"iops\": 6, \"runtime\": 30000, \"bw_bytes\": 24576}}]}";
+    let run = read(json).remove(0);
+    let job = step(&run, "job");
+    assert_eq!(job.streams.len(), 1, "what is mixed is counted in its directions already");
+    assert_eq!(job.streams[0].figure("lat_mean_ns"), None);
+}
+
+/// A terse line: `fields` before the directions, and how many of them.
+fn terse(head: &str, directions: &[u32]) -> String {
+    let direction = |iops: &u32| {
+        let (before, after) = (";0".repeat(8), ";0".repeat(9));
+        format!("4096;{};{iops};30000{before}{}{after}", iops * 4, ";0%=0".repeat(20))
+    };
+    let parts: Vec<String> = directions.iter().map(direction).collect();
+    format!("{head};{}{}\n", parts.join(";"), ";0".repeat(34 + 9))
+}
+
+/// Of a unified line what follows its one direction was a write, and version 2 had an error where its figures begin.
+#[test]
+fn terse_lines_have_the_directions_that_they_have() {
+    let unified = read(&terse("3;fio-3.33;job;0;0", &[12_641])).remove(0);
+    assert_eq!(value(step(&unified, "job"), OpClass::Mixed, "iops"), 12_641.0);
+    assert_eq!(step(&unified, "job").streams.len(), 1);
+    // Whatever stands at its end.
+    let described = read(&terse("3;fio-3.33;job;0;0", &[12_641]).replace('\n', ";hello\n")).remove(0);
+    assert_eq!(value(step(&described, "job"), OpClass::Mixed, "iops"), 12_641.0);
+    let of_2 = read(&terse("2;fiotest;0;0", &[500, 300])).remove(0);
+    assert_eq!(value(step(&of_2, "fiotest"), OpClass::Write, "iops"), 300.0);
+    let trims = read(&terse("4;fio-3.33;job;0;0", &[0, 0, 700])).remove(0);
+    assert_eq!(value(step(&trims, "job"), OpClass::Trim, "iops"), 700.0);
+}
+
+/// 64k's rate stood for 4k, and a text without its version had 2.4 % more than it shows.
+#[test]
+fn cells_of_yabs_stand_where_they_stand() {
+    let table = "Block Size | 4k            (IOPS) | 64k           (IOPS)\n  ------   | ---            ----  | ----           ---- \n\
+                 Read       |                      | 1.96 GB/s    (30.0k)\nWrite      |                      | 1.97 GB/s    (30.1k)\n";
+    let run = read(table).remove(0);
+    let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["64k"]);
+    let of = |table: &str| value(&read(table)[0].steps[0], OpClass::Read, "bytes_per_second");
+    assert_eq!(of(table), 1.96e9, "30.0k of 64 KiB are 1.966 GB");
+    assert_eq!(of(&table.replace("1.96 GB/s", "1.92 GB/s").replace("1.97 GB/s", "1.93 GB/s")), 1.92e9 * 1.024);
+}
+
+/// Shares of the processor passed for files per second.
+#[test]
+fn bonnie_without_a_large_file_has_its_file_operations() {
+    let line = "1.96,1.96,host,1,1374655110,,,,,,,,,,,,,,60,32,32,,,1702,14,2025,12,1332,4,1873,16,2047,13,1266,3,,,,,,,\
+                3874ms,6645ms,8659ms,505ms,7257ms,9627ms\n";
+    let run = read(line).remove(0);
+    assert_eq!(value(step(&run, "seq-create"), OpClass::Create, "iops"), 1702.0);
+    assert_eq!(value(step(&run, "rand-delete"), OpClass::Delete, "iops"), 1266.0);
+    let with_sizes = "host,4000M,42879,98,105436,19,41081,11,46277,96,87845,15,639.2,1,16:100000:16/64,380,4,29642,99,2990,18,469,\
+                      5,11784,40,1712,12\n";
+    let run = read(with_sizes).remove(0);
+    assert_eq!(value(step(&run, "block-write"), OpClass::Write, "bytes_per_second"), 105_436.0 * 1024.0);
+    assert_eq!(value(step(&run, "seq-create"), OpClass::Create, "iops"), 380.0);
+}

@@ -191,11 +191,18 @@ fn job(job: &Value, options: &Options<'_>) -> Job {
         durable: options.durable(),
         processes: 1,
         numjobs: options.numjobs(),
-        parts: DIRECTIONS.iter().filter_map(|(key, class)| part(job.get(key)?, *class)).collect(),
+        parts: parts(job),
         syncs: list.unwrap_or_default(),
         sync_count: syncs.map_or(0, |syncs| number(syncs, "total_ios") as u64),
         ..Job::default()
     }
+}
+
+/// Its directions. With `unified_rw_reporting=both` it has their sum as well.
+fn parts(job: &Value) -> Vec<Part> {
+    let all = DIRECTIONS.iter().filter_map(|(key, class)| part(job.get(key)?, *class));
+    let (mixed, each): (Vec<Part>, Vec<Part>) = all.partition(|part| part.class == Some(OpClass::Mixed));
+    if each.is_empty() { mixed } else { each }
 }
 
 fn count(part: &Value) -> u64 {
@@ -231,7 +238,8 @@ fn part(part: &Value, class: OpClass) -> Option<Part> {
         } else {
             Samples::default()
         },
-        lat_mean_ns: latency.as_ref().map(|latency| latency.number("mean")),
+        // Not measured with `disable_lat` or `gtod_reduce`.
+        lat_mean_ns: latency.as_ref().map(|latency| latency.number("mean")).filter(|mean| *mean > 0.0),
         percentiles: lists.find(|list| !list.is_empty()).unwrap_or_default(),
     })
 }

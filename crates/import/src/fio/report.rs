@@ -43,6 +43,8 @@ struct Announced {
 enum Of {
     Part,
     Syncs,
+    /// Of less than a whole request (`slat`), or of what is known as a whole.
+    Nothing,
 }
 
 /// A job's block of the report, as far as it was read.
@@ -66,6 +68,8 @@ struct Reader {
     block: Option<Block>,
     /// The list of percentiles being read, and its unit in ns.
     list: Option<(Of, f64)>,
+    /// Whether the last direction has percentiles of the whole latency, beside those from the completion alone.
+    has_whole: bool,
     runs: Runs,
 }
 
@@ -75,32 +79,40 @@ impl Reader {
         if let Some(host) = host {
             host.clone_into(&mut self.host);
         }
-        if let Some((name, announced)) = announced(line) {
-            if self.is_ended {
+        let trimmed = line.trim();
+        if let Some((name, announced)) = announced(trimmed) {
+            // All jobs are announced before the first has results, but for those of several hosts.
+            if self.is_ended || self.block.is_some() && self.host.is_empty() {
+                self.end_job()?;
                 self.begin_invocation();
             }
             self.announced.insert(name.to_owned(), announced);
             if self.announced.len() > STEPS_OF_ALL_MAX {
                 return Err(TooMuch::StepsOfAll);
             }
-        } else if line.starts_with("fio-") && !line.contains(' ') {
+        } else if let Some(version) = version(trimmed).filter(|_| self.may_have_version(trimmed)) {
             self.end_job()?;
             self.begin_invocation();
-            short(line.trim()).clone_into(&mut self.version);
+            self.version = version;
         } else if let Some(version) = line.strip_prefix("hostname=").and_then(|rest| rest.split("fio=").nth(1)) {
             // What a client says of itself.
             short(version.split(',').next().unwrap_or_default()).clone_into(&mut self.version);
-        } else if let Some(block) = self.begin(line) {
+        } else if let Some(block) = self.begin(trimmed) {
             self.end_job()?;
             self.block = Some(block);
         } else {
-            if line.starts_with("Run status") || line.starts_with("Disk stats") {
+            if trimmed.starts_with("Run status") || trimmed.starts_with("Disk stats") {
                 self.end_job()?;
                 self.is_ended = true;
             }
             self.line_of_job(line);
         }
         Ok(())
+    }
+
+    /// Whether such a line can be fio's version: a number alone only where jobs were announced and none has results.
+    fn may_have_version(&self, line: &str) -> bool {
+        line.starts_with("fio") || self.block.is_none() && !self.announced.is_empty()
     }
 
     fn begin_invocation(&mut self) {
@@ -112,7 +124,20 @@ impl Reader {
         let (Some(Block { job, issued: counts }), list) = (&mut self.block, &mut self.list) else { return };
         let trimmed = line.trim_start();
         if let Some((rest, unit_ns)) = percentile_list(trimmed) {
-            *list = Some((if rest == "sync" { Of::Syncs } else { Of::Part }, unit_ns));
+            let of = match rest {
+                "sync" => Of::Syncs,
+                "slat" => Of::Nothing,
+                "lat" => {
+                    if let Some(part) = job.parts.last_mut() {
+                        part.percentiles.clear();
+                    }
+                    self.has_whole = true;
+                    Of::Part
+                }
+                _ if self.has_whole => Of::Nothing,
+                _ => Of::Part,
+            };
+            *list = Some((of, unit_ns));
         } else if trimmed.starts_with('|') {
             if let Some((of, unit_ns)) = *list {
                 let known = match (of, job.parts.last_mut()) {
@@ -124,6 +149,7 @@ impl Reader {
                 known.extend(percentiles(trimmed, unit_ns).take(left));
             }
         } else if let Some(part) = direction(trimmed) {
+            self.has_whole = false;
             if job.parts.len() < PARTS_MAX {
                 job.parts.push(part);
             }
@@ -194,7 +220,10 @@ impl Reader {
 impl Block {
     /// Returns it as a job, with what was counted of it.
     fn job(self) -> Job {
-        let Self { mut job, issued: [reads, writes, trims, syncs] } = self;
+        let Self { mut job, issued } = self;
+        let [reads, writes, trims, syncs] = issued;
+        // Cut off, with the end of the report.
+        let is_counted = issued.iter().any(|count| *count > 0);
         // Each write was followed by a sync where there are as many of them, the last perhaps without.
         let commits = writes > 0 && syncs > 0 && syncs + 1 >= writes && syncs <= writes + 1;
         job.durable = if commits { Durable::BySync } else { Durable::No };
@@ -206,6 +235,9 @@ impl Block {
                 Some(OpClass::Mixed) => reads.saturating_add(writes).saturating_add(trims),
                 _ => trims,
             };
+            if !is_counted {
+                part.n = ((part.iops * part.runtime_ms / 1e3) as u64).max(u64::from(part.iops > 0.0));
+            }
             part.bw = part.bw.of_sum(part.bytes_per_second / 1024.0, job.processes);
             let exact = if part.runtime_ms > 0.0 { part.n as f64 * 1e3 / part.runtime_ms } else { 0.0 };
             // A half a second is printed as none.
@@ -213,6 +245,8 @@ impl Block {
                 part.iops = exact;
             }
         }
+        // What `unified_rw_reporting=both` counts a second time it prints without a rate.
+        job.parts.retain(|part| part.iops > 0.0 || part.bytes_per_second > 0.0);
         job
     }
 }
@@ -224,6 +258,14 @@ fn of_host(line: &str) -> (Option<&str>, &str) {
         Some((host, rest)) => (Some(host), rest),
         None => (None, line),
     }
+}
+
+/// fio's version, of a line that is nothing else: `fio-3.33`, `fio 2.0.7`, and `2.0.8` of versions before 2.1.
+fn version(line: &str) -> Option<String> {
+    let number = line.strip_prefix("fio-").or_else(|| line.strip_prefix("fio ")).unwrap_or(line);
+    let is_number = number.starts_with(|letter: char| letter.is_ascii_digit()) && !number.contains(' ');
+    let is_plain = number.contains('.') && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    (is_number && (line.starts_with("fio-") || is_plain)).then(|| format!("fio-{}", short(number)))
 }
 
 /// Reads what a job is announced with.
@@ -247,11 +289,11 @@ fn block_size(text: &str) -> Option<u32> {
     all.first().copied().filter(|first| all.iter().all(|size| size == first))
 }
 
-/// A size as fio prints it: `4K` of fio 2 and `64.0KiB` of fio 3 have 1,024 bytes, and `65.5kB` (`kb_base=1000`) 1,000, of what
-/// was a multiple of 512 before it was rounded.
+/// A size as fio prints it: `4K` of fio 2, in any case, and `64.0KiB` of fio 3 have 1,024 bytes, and `65.5kB` (`kb_base=1000`)
+/// 1,000, of what was a multiple of 512 before it was rounded.
 fn printed_size(text: &str) -> Option<u32> {
     let (number, unit) = split(text);
-    let base = if unit.starts_with('k') && !unit.contains('i') { 1000.0 } else { 1024.0 };
+    let base = if unit.starts_with("kB") { 1000.0 } else { 1024.0 };
     let power = match unit.to_ascii_lowercase().chars().next() {
         None | Some('b') => 0,
         Some('k') => 1,

@@ -8,13 +8,14 @@ use super::jobs::Runs;
 use crate::figures::{NO_TIMES, Samples, is_plausible};
 use crate::gathered::{Gathered, TooMuch, short};
 
-/// Fields of a line before those of the reads.
+/// Fields of a line before those of the reads; version 2 does not say which fio wrote it.
 const HEAD: usize = 5;
+const HEAD_OF_2: usize = 4;
 /// Fields of a direction up to version 4, and the more that version 5 has: samples, and IOPS over time.
 const FIELDS: usize = 41;
 const MORE_OF_5: usize = 6;
 /// Fields of a line that are looked at.
-const FIELDS_MAX: usize = HEAD + 2 * (FIELDS + MORE_OF_5);
+const FIELDS_MAX: usize = HEAD + 3 * (FIELDS + MORE_OF_5);
 /// Fields within those of a direction.
 const BANDWIDTH: usize = 1;
 const IOPS: usize = 2;
@@ -45,20 +46,28 @@ pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
 fn line(line: &str) -> Option<(String, Job)> {
     let fields: Vec<&str> = line.trim().split(';').take(FIELDS_MAX).collect();
     let version: u32 = fields.first()?.parse().ok().filter(|version| (2..=5).contains(version))?;
-    let (tool, name, group) = (fields.get(1)?, fields.get(2)?, fields.get(3)?);
-    if !tool.starts_with("fio") {
+    let head = if version == 2 { HEAD_OF_2 } else { HEAD };
+    let tool = if version == 2 { &"fio, version not stated" } else { fields.get(1)? };
+    let [name, group, error] = fields.get(head - 3..head)?.try_into().ok()?;
+    if !tool.starts_with("fio") || error.parse::<u32>().is_err() {
         return None;
     }
     let each = if version == 5 { FIELDS + MORE_OF_5 } else { FIELDS };
-    let error = fields.get(4)?;
+    // Each has its list of percentiles. With `unified_rw_reporting` there is one, of all that the job did.
+    let percentiles = fields.iter().filter(|field| field.contains("%=")).count();
+    let classes: &[OpClass] = match percentiles / PERCENTILES.len() {
+        1 => &[OpClass::Mixed],
+        3 => &[OpClass::Read, OpClass::Write, OpClass::Trim],
+        _ => &[OpClass::Read, OpClass::Write],
+    };
     let mut parts = Vec::new();
-    for (at, class) in [OpClass::Read, OpClass::Write].into_iter().enumerate() {
-        let from = HEAD + at * each;
-        parts.extend(part(fields.get(from..from + each)?, class, version));
+    for (at, class) in classes.iter().enumerate() {
+        let from = head + at * each;
+        parts.extend(part(fields.get(from..from + each)?, *class, version));
     }
     let text = |field: &str| short(field).to_owned();
     let job =
-        Job { name: (*name).to_owned(), group: text(group), error: text(error), processes: 1, parts, ..Job::default() };
+        Job { name: name.to_owned(), group: text(group), error: text(error), processes: 1, parts, ..Job::default() };
     Some(((*tool).to_owned(), job))
 }
 
@@ -85,7 +94,7 @@ fn part(fields: &[&str], class: OpClass, version: u32) -> Option<Part> {
             mean: number(BANDWIDTH_MEAN),
             deviation: number(BANDWIDTH_DEVIATION),
         },
-        lat_mean_ns: Some(number(LAT_MEAN_US) * 1e3),
+        lat_mean_ns: Some(number(LAT_MEAN_US) * 1e3).filter(|mean| *mean > 0.0),
         percentiles: fields[PERCENTILES].iter().filter_map(entry).collect(),
         ..Part::default()
     })
