@@ -240,7 +240,7 @@ fn named(name: &str, dashes: usize) -> Result<Named, ErrorKind> {
 
 fn unknown(name: &str) -> ErrorKind {
     if let Some(engine) = crate::engines::refused_with_option(name) {
-        let why = format!("it belongs to ioengine={}, and {}", engine.names[0], engine.why);
+        let why = format!("it belongs to ioengine={}, and {}", engine.names.join(" or "), engine.why);
         return ErrorKind::RefusedOption { name: name.to_owned(), why };
     }
     let flags = suggest::nearest(name, FLAGS.iter().map(|flag| flag.name));

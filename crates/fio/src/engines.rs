@@ -37,6 +37,9 @@ pub const ENGINES: &[(&str, EngineName, &str)] = &[
     ("filedelete", EngineName::Filedelete, "deletes files"),
 ];
 
+/// Names that fio takes for libaio.
+const OF_LIBAIO: [&str; 3] = ["aio", "linuxaio", "aiolib"];
+
 /// An engine of fio's that is not here.
 #[derive(Debug)]
 pub struct RefusedEngine {
@@ -169,6 +172,7 @@ impl EngineName {
 
     /// The engine of a name.
     pub fn parse(name: &str) -> Option<Self> {
+        let name = if OF_LIBAIO.contains(&name) { "libaio" } else { name };
         ENGINES.iter().find(|(known, ..)| *known == name).map(|(_, engine, _)| *engine)
     }
 
@@ -206,6 +210,9 @@ mod tests {
     fn an_engine_is_here_or_refused_and_never_both() {
         for name in REFUSED.iter().flat_map(|engine| engine.names) {
             assert_eq!(EngineName::parse(name), None, "{name}");
+        }
+        for name in OF_LIBAIO {
+            assert_eq!(EngineName::parse(name), Some(EngineName::Libaio), "{name}");
         }
         for (name, engine, _) in ENGINES {
             assert_eq!(EngineName::parse(name), Some(*engine));

@@ -292,12 +292,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     no("debug", FlagValue::Value, "Trace fio's own work", "it is about fio's insides"),
     no("merge-blktrace-only", FlagValue::Nothing, "Merge traces", "traces are neither written nor replayed"),
-    no(
-        "cpuclock-test",
-        FlagValue::Nothing,
-        "Test the processor's clock",
-        "qd1 measures its clock in each run; see qd1 doctor",
-    ),
+    no("cpuclock-test", FlagValue::Nothing, "Test the processor's clock", "qd1 measures its clock in each run"),
     no("crctest", FlagValue::Optional, "Measure checksum functions", "qd1 measures disks"),
     no("server", FlagValue::Optional, "Serve jobs to clients", NETWORK),
     no("daemonize", FlagValue::Value, "Serve in the background", NETWORK),

@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
         let kind = match engines::refused_with_option(&entry.key) {
             Some(engine) => ErrorKind::RefusedOption {
                 name: entry.key.clone(),
-                why: format!("it belongs to ioengine={}, and {}", engine.names[0], engine.why),
+                why: format!("it belongs to ioengine={}, and {}", engine.names.join(" or "), engine.why),
             },
             None => ErrorKind::UnknownOption {
                 name: crate::error::shortened(&entry.key),

@@ -76,6 +76,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("malloc")
     .plain(&["malloc", "shm", "mmap", "mmapshared"])
     .differs("buffers are aligned pages, and never huge ones"),
+    idle("iomem_align", "Alignment of buffers", "a size", idle_number)
+        .aliases(&["mem_align"])
+        .quietly("it has no effect: buffers are aligned pages"),
     idle("hugepage-size", "Size of huge pages for buffers", "a size", idle_number)
         .default("2097152")
         .quietly("it has no effect: buffers are aligned pages, and never huge ones"),

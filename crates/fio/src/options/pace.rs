@@ -1,6 +1,6 @@
 //! Options for how fast requests come, and for limits to what they may take.
 
-use super::{Fault, FioOption, ValueKind, choice, millis};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_number, millis};
 use crate::types::{RateProcess, SteadyCriterion, SteadyState, ThinkBlocks};
 use crate::value::{self, TimeUnit};
 
@@ -77,6 +77,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
         ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.flow_id },
     )
     .default("0"),
+    idle("flow_watermark", "How far a job may be ahead of its flow", "a number", idle_number)
+        .quietly("it has no effect, in fio neither"),
     FioOption::new(
         "flow_sleep",
         "Wait of a job that is ahead of its flow, microseconds",

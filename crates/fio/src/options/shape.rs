@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, ValueKind, choice};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_bool};
 use crate::types::{KbBase, RandomGenerator, Rw, RwKind, Sequence, ZoneMode};
 use crate::value;
 
@@ -98,6 +98,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", ValueKind::Flag(|job| {
         &mut job.norandommap
     })),
+    idle("softrandommap", "Go on without the map of visited blocks where there is no memory for it", "0 or 1", idle_bool)
+        .default("0")
+        .quietly("it has no effect: the map is always there"),
     FioOption::new("randrepeat", "The same random offsets in each run", ValueKind::Bool(|job| &mut job.randrepeat))
         .default("1"),
     FioOption::new("allrandrepeat", "All random numbers the same in each run", ValueKind::Bool(|job| {

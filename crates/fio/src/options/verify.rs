@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FioOption, ValueKind, choice, idle, idle_bool, switch};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_bool, idle_number, switch};
 use crate::types::Verify;
 use crate::value;
 
@@ -36,6 +36,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("0")
     .plain(&["0"])
     .differs("blocks are checked by the job's own thread; what is found is the same"),
+    idle("verify_async_cpus", "Processors of the threads that check", "processors, as 0-3,5", |_, text, _| {
+        let is_list =
+            !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit() || b",-:".contains(&letter));
+        if is_list { Ok(()) } else { Err(Fault::Problem("it is no list of processors".to_owned())) }
+    })
+    .quietly("it has no effect: blocks are checked by the job's own thread"),
+    idle("verifysort", "Check in the order of the offsets", "0 or 1", idle_bool)
+        .quietly("it has no effect, in fio neither"),
+    idle("verifysort_nr", "How many blocks to sort at a time", "a number", idle_number)
+        .quietly("it has no effect, in fio neither"),
     FioOption::new(
         "verify_backlog",
         "Check after this many writes, not at the end",
