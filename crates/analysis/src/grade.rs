@@ -7,67 +7,45 @@ use qd1_model::{Estimate, Grade};
 
 use crate::stats::likely_longest_ns;
 
-/// The quartile of the normal distribution over the end of its 95 % interval, 1.96: how far from the figure to that end the
-/// value is that it exceeds in one of four. With Student's t for few visits it is less.
-const LIKELY: f64 = 0.344;
 /// The metric whose upper limit says what other runs would see: what this one saw is its lower limit.
 const LONGEST: &str = "stall_longest_ns";
 
-/// One side of a figure's interval.
-struct Side {
-    /// Where it is in three of four.
-    likely: f64,
-    /// Where it is in 39 of 40.
-    end: f64,
+/// The two ends of the interval of a figure. One is absent that is not known.
+struct Ends {
+    good: Option<f64>,
+    bad: Option<f64>,
 }
 
-/// The two sides of the interval of a figure. A side is absent that is not known.
-struct Sides {
-    good: Option<Side>,
-    bad: Option<Side>,
-}
-
-impl Sides {
+impl Ends {
     fn of(metric: &Metric, figure: &Estimate) -> Self {
-        let side = |end: Option<f64>| {
-            end.filter(|end| end.is_finite()).map(|end| Side { likely: likely(figure.value, end), end })
-        };
+        let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
         match metric.better {
-            Better::Lower if metric.name == LONGEST => {
-                let likely_ns = likely_longest_ns(figure);
-                // Its upper limit is about another run, and one in twenty: no bound holds of that one.
-                Self {
-                    good: figure.low.map(|seen_ns| Side { likely: seen_ns, end: seen_ns }),
-                    bad: likely_ns.map(|ns| Side { likely: ns, end: ns }),
-                }
-            }
-            Better::Lower => Self { good: side(figure.low), bad: side(figure.high) },
-            Better::Higher => Self { good: side(figure.high), bad: side(figure.low) },
+            // Its upper limit is about another run, and one in twenty: no bound holds of that one.
+            Better::Lower if metric.name == LONGEST => Self { good: figure.low, bad: likely_longest_ns(figure) },
+            Better::Lower => Self { good: finite(figure.low), bad: finite(figure.high) },
+            Better::Higher => Self { good: finite(figure.high), bad: finite(figure.low) },
         }
-    }
-}
-
-/// Latencies spread by factors: the way to the end is one of logarithms, where there are.
-fn likely(value: Option<f64>, end: f64) -> f64 {
-    match value {
-        Some(value) if value > 0.0 && end > 0.0 => value * (end / value).powf(LIKELY),
-        Some(value) => value + (end - value) * LIKELY,
-        None => end,
     }
 }
 
 /// Grade of a value that is known.
 fn grade_of(metric: &Metric, criterion: &Criterion, value: f64) -> Grade {
-    let no_worse = |limit: f64| match metric.better {
-        Better::Lower => value <= limit,
-        Better::Higher => value >= limit,
-    };
-    if no_worse(criterion.pass) {
+    if metric.better.is_within(value, criterion.pass) {
         Grade::Pass
-    } else if no_worse(criterion.fail) {
+    } else if metric.better.is_within(value, criterion.fail) {
         Grade::Marginal
     } else {
         Grade::Fail
+    }
+}
+
+/// Whether all of a figure's interval has one grade.
+pub(crate) fn is_decided(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> bool {
+    match Ends::of(metric, figure) {
+        Ends { good: Some(good), bad: Some(bad) } => {
+            grade_of(metric, criterion, good) == grade_of(metric, criterion, bad)
+        }
+        _ => false,
     }
 }
 
@@ -85,22 +63,20 @@ pub(crate) fn grade_figure(
         Better::Lower => ("above", "up", "down"),
         Better::Higher => ("below", "down", "up"),
     };
-    let Sides { good, bad } = Sides::of(metric, figure);
+    let Ends { good, bad } = Ends::of(metric, figure);
     let Some(good) = good else {
         return match bad {
-            Some(bad) if grade(bad.end) == Grade::Pass => (Grade::Pass, String::new()),
+            Some(bad) if grade(bad) == Grade::Pass => (Grade::Pass, String::new()),
             _ => (Grade::NotResolved, unknown(figure, runtime_ns)),
         };
     };
     let Some(bad) = bad else {
-        return match grade(good.end) {
-            Grade::Fail => {
-                (Grade::Fail, format!("even the bound, {}, is beyond {}", show(good.end), show(criterion.fail)))
-            }
+        return match grade(good) {
+            Grade::Fail => (Grade::Fail, format!("even the bound, {}, is beyond {}", show(good), show(criterion.fail))),
             // It does not pass, however long the run had been.
             Grade::Marginal => {
                 let more = longer(figure, runtime_ns);
-                let why = format!("{above} {} for sure; how much worse it is would take {more}", show(good.end));
+                let why = format!("{above} {} for sure; how much worse it is would take {more}", show(good));
                 (Grade::Marginal, why)
             }
             _ if figure.value.is_some() => {
@@ -110,17 +86,10 @@ pub(crate) fn grade_figure(
             _ => (Grade::NotResolved, too_few(figure, runtime_ns)),
         };
     };
-    match (grade(good.end), grade(bad.end)) {
+    match (grade(good), grade(bad)) {
         (best, worst) if best == worst => {
             let beyond = figure.high.filter(|high| metric.name == LONGEST && *high > criterion.fail);
             (best, beyond.map_or_else(String::new, |high| format!("one run in twenty may see {}", show(high))))
-        }
-        // Three to one for the grade, and 39 to 1 against its opposite.
-        (_, Grade::Marginal) if grade(bad.likely) == Grade::Pass => {
-            (Grade::Pass, format!("{up} to {} is possible", show(bad.end)))
-        }
-        (Grade::Marginal, _) if grade(good.likely) == Grade::Fail => {
-            (Grade::Fail, format!("{down} to {} is possible", show(good.end)))
         }
         (Grade::Pass, Grade::Fail) => {
             let (low, high) = (figure.low.unwrap_or_default(), figure.high.unwrap_or_default());
@@ -128,15 +97,12 @@ pub(crate) fn grade_figure(
                 if criterion.pass == criterion.fail { "lies across the bound" } else { "spans both thresholds" };
             (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
         }
-        // Where the figure alone would have another grade, the reason for this one.
-        _ => {
-            let possible = match figure.value.map(grade) {
-                Some(Grade::Pass) => format!("{up} to {} is possible", show(bad.end)),
-                Some(Grade::Fail) => format!("{down} to {} is possible", show(good.end)),
-                _ => String::new(),
-            };
-            (Grade::Marginal, possible)
-        }
+        // That of the figure itself, of two neighbours, where the third is excluded.
+        _ => match figure.value.map(grade) {
+            Some(Grade::Pass) => (Grade::Pass, format!("{up} to {} is possible", show(bad))),
+            Some(Grade::Fail) => (Grade::Fail, format!("{down} to {} is possible", show(good))),
+            _ => (Grade::Marginal, String::new()),
+        },
     }
 }
 
@@ -211,17 +177,17 @@ mod tests {
         assert_eq!(graded(1.3e9, 4e9).0, Grade::Fail);
     }
 
-    /// A p99 of 1.27 [0.32..10.2] ms was marginal at 10, as one of 1.85 [1.6..2.2] was at 2.
+    /// A p99 of 1.27 [0.32..10.2] ms was marginal at 10, as one of 1.86 [1.75..3.76] was at 2.
     #[test]
-    fn three_to_one_is_a_grade_where_its_opposite_is_excluded() {
+    fn the_figure_itself_decides_between_two_neighbours_where_the_third_is_excluded() {
         assert_eq!(grade(5.0, 7.0, 10.0), Grade::Pass);
         assert_eq!(grade(5.0, 9.0, 11.0), Grade::Pass);
         assert_eq!(grade(3.2, 4.7, 19.0), Grade::Pass);
-        assert_eq!(grade(9.0, 9.9, 11.0), Grade::Marginal, "it is as likely beyond the bound");
+        assert_eq!(grade(9.0, 9.9, 19.0), Grade::Pass);
         assert_eq!(grade(9.0, 10.1, 11.0), Grade::Marginal);
         assert_eq!(grade(11.0, 12.0, 20.0), Grade::Marginal);
         assert_eq!(grade(15.0, 19.0, 22.0), Grade::Marginal);
-        assert_eq!(grade(15.0, 20.5, 25.0), Grade::Marginal);
+        assert_eq!(grade(15.0, 20.5, 25.0), Grade::Fail);
         assert_eq!(grade(15.0, 24.0, 30.0), Grade::Fail);
         assert_eq!(grade(21.0, 30.0, 40.0), Grade::Fail);
         assert_eq!(grade(9.0, 15.0, 21.0), Grade::NotResolved);
@@ -250,8 +216,8 @@ mod tests {
         };
         assert_eq!(graded(1.6e6, 1.85e6, 2.2e6), (Grade::Pass, "up to 2.20 ms is possible".to_owned()));
         assert_eq!(graded(9.0e6, 13.0e6, 16.0e6), (Grade::Fail, "down to 9.00 ms is possible".to_owned()));
-        assert_eq!(graded(1.6e6, 1.9e6, 4.2e6), (Grade::Marginal, "up to 4.20 ms is possible".to_owned()));
-        assert_eq!(graded(9.0e6, 10.1e6, 16.0e6), (Grade::Marginal, "down to 9.00 ms is possible".to_owned()));
+        assert_eq!(graded(1.9e6, 2.1e6, 4.2e6), (Grade::Marginal, String::new()));
+        assert_eq!(graded(9.0e6, 9.9e6, 16.0e6), (Grade::Marginal, String::new()));
         assert_eq!(graded(1.9e6, 3.0e6, 4.2e6), (Grade::Marginal, String::new()));
     }
 

@@ -112,6 +112,7 @@ pub(crate) fn step<'a>(
         name: name.to_owned(),
         engine: Some(EngineKind::Psync),
         engine_why: "depth 1: the smallest cost".to_owned(),
+        is_without_ramp: false,
         direct,
         started_ns: 0,
         runtime_ns: INTERVALS * 100_000_000,

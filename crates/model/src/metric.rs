@@ -26,6 +26,15 @@ pub enum Better {
 }
 
 impl Better {
+    /// Whether a value is no worse than a limit.
+    #[must_use]
+    pub fn is_within(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Lower => value <= limit,
+            Self::Higher => value >= limit,
+        }
+    }
+
     /// Whether one interval (low, high) lies on the better side of the other, all of it.
     #[must_use]
     pub fn is_surely(self, one: (f64, f64), other: (f64, f64)) -> bool {

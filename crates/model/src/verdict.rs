@@ -33,7 +33,7 @@ impl Grade {
 }
 
 /// All thresholds: `app/thresholds.toml`, or the user's own file of the same form.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
     /// Classes of workload, in the order shown.

@@ -173,12 +173,13 @@ fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Rec
     let (visits, after) = schedule.split_at(last + 1);
     let mut visits: VecDeque<Visit> = visits.iter().copied().collect();
     let (began_ns, mut is_extended) = (disk.now_ns(), false);
+    let thresholds = suite::thresholds();
     loop {
         if visits.is_empty() && !is_extended {
             // As the product does where a disk is too slow for its planned visits.
             is_extended = true;
             let elapsed_ns = PREPARED_NS + disk.now_ns() - began_ns;
-            visits.extend(more_visits(&record.plan, &record.steps, after, elapsed_ns));
+            visits.extend(more_visits(&record, after, elapsed_ns, &thresholds));
             visits.extend(&schedule[last + 1..=end]);
         }
         let Some(visit) = visits.pop_front() else { break };

@@ -9,7 +9,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, Job};
-use qd1_model::{Bytes, Record, SCHEMA_VERSION, Subject};
+use qd1_model::{Bytes, Record, SCHEMA_VERSION, Subject, Thresholds};
 
 /// The table of a suite that comes with qd1.
 pub(crate) fn table(text: &str) -> toml::Table {
@@ -130,4 +130,9 @@ pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Env
         programs: Vec::new(),
         over: None,
     }
+}
+
+/// The thresholds that ship.
+pub(crate) fn thresholds() -> Thresholds {
+    toml::from_str(include_str!("../../suites/src/thresholds.toml")).expect("the thresholds that ship are valid")
 }

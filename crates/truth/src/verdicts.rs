@@ -11,16 +11,15 @@ use qd1_engine::sim::{Device, Neighbours, Service};
 use qd1_model::metric::{Better, metric};
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::spec::Effort;
-use qd1_model::verdict::{ThresholdClass, Thresholds};
+use qd1_model::verdict::ThresholdClass;
 use qd1_model::{Grade, Hist, Record, Report};
 
 use crate::Seeds;
 use crate::parallel::each;
 use crate::repeat::{Cell, local_nvme, measured, planned};
 use crate::stalls::waiting_nvme;
+use crate::suite::thresholds;
 
-/// The thresholds that ship.
-const THRESHOLDS: &str = include_str!("../../suites/src/thresholds.toml");
 /// Classes that the visited steps decide.
 const CLASSES: [&str; 3] = ["etcd", "database", "database-reads"];
 /// A pooled figure this near to a bound, relative, has two right grades: either side of it.
@@ -78,13 +77,9 @@ pub struct Row {
     pub example: String,
 }
 
-fn thresholds() -> Thresholds {
-    toml::from_str(THRESHOLDS).expect("the thresholds that ship are valid")
-}
-
 fn grade_of(value: f64, criterion: &Criterion) -> Grade {
-    let lower = metric(&criterion.metric).is_some_and(|metric| metric.better == Better::Lower);
-    let is_within = |bound: f64| if lower { value <= bound } else { value >= bound };
+    let better = metric(&criterion.metric).map_or(Better::Higher, |metric| metric.better);
+    let is_within = |bound: f64| better.is_within(value, bound);
     match (is_within(criterion.pass), is_within(criterion.fail)) {
         (true, _) => Grade::Pass,
         (_, true) => Grade::Marginal,

@@ -11,11 +11,12 @@
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
 //! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
-use qd1_model::plan::FileUse;
+use qd1_model::plan::{FileOp, FileUse, Work};
+use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, OpClass, Record, Severity, Subject, Summary};
 
-use super::{base_finding, counted_steps, percent, version_of};
+use super::{base_finding, counted_steps, percent, plan_of, version_of};
 
 /// Share of bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;
@@ -45,9 +46,35 @@ fn of_zfs(record: &Record) -> Option<Finding> {
     })
 }
 
+/// One large file that is read through the page cache, and fits into it. A file of twice the memory (bonnie++'s rule) is found
+/// there for half at most.
+fn of_large_file(record: &Record) -> Option<Finding> {
+    let memory = record.environment.memory;
+    let large = |step: &&StepRecord| match plan_of(record, step).map(|plan| &plan.work) {
+        Some(Work::Files(files)) => {
+            let is_read = files.ops.iter().any(|op| op.is_block() && *op != FileOp::BlockWrite);
+            is_read && files.size.0 < memory.0.saturating_mul(2)
+        }
+        _ => false,
+    };
+    let steps: Vec<&StepRecord> = record.steps.iter().filter(large).collect();
+    let Some(Work::Files(files)) = plan_of(record, steps.first()?).map(|plan| &plan.work) else { return None };
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    let what = if files.size.0 > memory.0 { "is partly answered from" } else { "fits into" };
+    Some(Finding {
+        title: format!(
+            "the large file of {} {what} the memory of {memory}: its reads are the page cache's",
+            files.size
+        ),
+        evidence: format!("steps {}", names.join(", ")),
+        advice: format!("Leave out --ram, or choose --size {} or more.", Bytes(memory.0.saturating_mul(2))),
+        ..base_finding("cache_answered", Severity::Warning, 0.9)
+    })
+}
+
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let reads = record.steps.iter().flat_map(|step| &step.streams).any(|stream| stream.class == OpClass::Read);
-    let mut all: Vec<Finding> = of_zfs(record).filter(|_| reads).into_iter().collect();
+    let mut all: Vec<Finding> = of_zfs(record).filter(|_| reads).into_iter().chain(of_large_file(record)).collect();
     for (step, io, device) in counted_steps(record) {
         // Space that was never written cannot be read from the device; `unwritten_reads` reports that.
         if matches!(io.file, FileUse::Allocated | FileUse::Empty) && !io.rw.writes() {
@@ -113,6 +140,7 @@ mod tests {
 
     use crate::testing;
     use qd1_model::environment::FilesystemClass;
+    use qd1_model::plan::FilesWork;
 
     #[test]
     fn direct_reads_that_the_device_never_saw_are_critical() {
@@ -143,6 +171,25 @@ mod tests {
         assert_eq!(testing::run(detect, &record), []);
         record.steps[0].device = None;
         assert_eq!(testing::run(detect, &record), [], "no device, nothing to say");
+    }
+
+    /// 512 MiB beside 23 GiB of memory gave 5.46 GB/s without a word.
+    #[test]
+    fn a_large_file_that_fits_into_memory_is_said_to() {
+        let of = |mib: u64| {
+            let mut record = testing::record();
+            record.environment.memory = Bytes::gib(23);
+            let files = FilesWork { size: Bytes::mib(mib), ops: vec![FileOp::BlockRead], ..FilesWork::default() };
+            let name = record.steps[0].name.clone();
+            let plan = record.plan.steps.iter_mut().find(|plan| plan.name == name).unwrap();
+            plan.work = Work::Files(files);
+            testing::run(detect, &record)
+        };
+        let found = of(512);
+        assert_eq!((testing::ids(&found), found[0].severity), (vec!["cache_answered"], Severity::Warning));
+        assert!(found[0].title.contains("512 MiB fits into the memory of 23 GiB"), "{}", found[0].title);
+        assert!(of(30 << 10)[0].title.contains("partly"));
+        assert_eq!(of(46 << 10), []);
     }
 
     #[test]

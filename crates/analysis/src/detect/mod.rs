@@ -32,6 +32,7 @@ mod storage_kind;
 mod throttled_cgroup;
 mod unwritten_extents;
 mod unwritten_reads;
+mod without_ramp;
 
 use std::cell::LazyCell;
 
@@ -88,6 +89,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "dirty_limits", run: Run::At(dirty_limits::detect) },
     Detector { name: "prepare_shortened", run: Run::At(prepare_shortened::detect) },
     Detector { name: "engine_fallback", run: Run::At(engine_fallback::detect) },
+    Detector { name: "without_ramp", run: Run::At(without_ramp::detect) },
     Detector { name: "merged_or_split", run: Run::At(merged_or_split::detect) },
     Detector { name: "buffered_not_durable", run: Run::At(buffered_not_durable::detect) },
     Detector { name: "storage_kind", run: Run::At(storage_kind::detect) },

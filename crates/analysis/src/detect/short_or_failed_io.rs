@@ -20,9 +20,6 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     evidence: step.fault.clone(),
                     advice: if is_of_program(record, step) {
                         "Look at what the program said: the disk may have no part in it.".to_owned()
-                    } else if step.fault.contains("used up in the ramp") {
-                        "Measure for a shorter or a longer time (--quick, --full): the place is faster than was planned for."
-                            .to_owned()
                     } else {
                         advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error)))
                     },

@@ -235,6 +235,7 @@ fn step_of(run: Run) -> StepRecord {
         name: "virtual".to_owned(),
         engine: None,
         engine_why: String::new(),
+        is_without_ramp: false,
         direct: true,
         started_ns: 0,
         runtime_ns,
