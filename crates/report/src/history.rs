@@ -11,8 +11,10 @@ use qd1_model::printable;
 
 /// Where a run's headline begins, below its line.
 const INDENT: usize = 10;
+/// Lines of it at most; those of a check have two.
+const LINES_MAX: usize = 4;
 
-/// Returns two lines per run, the newest first: which it is, and what it found; with times in `zone`.
+/// Returns a few lines per run, the newest first: which it is, and what it found; with times in `zone`.
 pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     if rows.is_empty() {
@@ -45,10 +47,15 @@ pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
         }
         if let Some(headline) = row.headline.as_deref().filter(|headline| !headline.is_empty()) {
             let room = page.style.width.saturating_sub(INDENT).max(8);
-            let line = wrap(&printable(headline), room.saturating_sub(3)).into_iter().next().unwrap_or_default();
-            let more = if line.chars().count() < headline.chars().count() { "..." } else { "" };
-            let line = page.paint(DIM, &format!("{line}{more}"));
-            page.line(&format!("{:INDENT$}{line}", ""));
+            let mut lines = wrap(&printable(headline), room.saturating_sub(3));
+            if lines.len() > LINES_MAX {
+                lines.truncate(LINES_MAX);
+                lines[LINES_MAX - 1] += "...";
+            }
+            for line in lines {
+                let line = page.paint(DIM, &line);
+                page.line(&format!("{:INDENT$}{line}", ""));
+            }
         }
     }
     page.text

@@ -20,6 +20,8 @@ const FINDINGS: usize = 2;
 const TABLE_MIN: usize = 8;
 /// And where there would be no room else for what to do about the first finding.
 const TABLE_LEAST: usize = 5;
+/// Lines of classes, whatever is found.
+const CLASSES_MAX: usize = 12;
 /// Lines of the headline at most.
 const PARAGRAPH_MAX: usize = 9;
 /// Letters of its last line where more would follow.
@@ -49,8 +51,13 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     // A blank line before the table, and one before the findings.
     // The finding that matters most is told with what to do; of the table fewer lines are then shown.
     let first = worth_telling(report).next().map_or(0, |finding| lines(style, |page| tell(page, finding, true)).len());
-    let room = most.saturating_sub(used + 1 + TABLE_MIN.min(table.len()) + 1);
-    let room = room.max(first.min(most.saturating_sub(used + 1 + TABLE_LEAST.min(table.len()) + 1)));
+    // Of a check all classes are the answer.
+    let (table_min, table_least) = match report.verdicts.is_empty() {
+        true => (TABLE_MIN, TABLE_LEAST),
+        false => (CLASSES_MAX, CLASSES_MAX),
+    };
+    let room = most.saturating_sub(used + 1 + table_min.min(table.len()) + 1);
+    let room = room.max(first.min(most.saturating_sub(used + 1 + table_least.min(table.len()) + 1)));
     let findings = findings(report, style, room);
     let blank = usize::from(!findings.is_empty());
     let room = most.saturating_sub(used + 1 + findings.len() + blank);
@@ -168,10 +175,17 @@ fn foot(page: &mut Page, report: &Report) {
 
 /// The classes that a quick check left open for want of time; `None` of any other.
 fn too_quick_for(report: &Report) -> Option<String> {
-    if !report.record.command.iter().any(|word| word == "--quick") {
+    let has = |option: &str| report.record.command.iter().any(|word| word == option);
+    if !has("--quick") || has("--runtime") || report.record.interrupted {
         return None;
     }
-    let is_open = |verdict: &&Verdict| verdict.grade == Grade::NotResolved;
+    // What is open for another reason would be so after a longer run.
+    let wants_time =
+        |why: &str| ["too few", "would take", "lies across", "spans both"].iter().any(|end| why.contains(end));
+    let is_open = |verdict: &&Verdict| {
+        let mut open = verdict.judged.iter().filter(|judged| judged.grade == Grade::NotResolved);
+        verdict.grade == Grade::NotResolved && open.any(|judged| wants_time(&judged.why))
+    };
     let titles: Vec<String> = report.verdicts.iter().filter(is_open).map(|verdict| verdict.title.clone()).collect();
     (!titles.is_empty()).then(|| words::join(&titles))
 }

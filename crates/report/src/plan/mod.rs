@@ -48,7 +48,8 @@ pub fn dry_run(plan: &Plan) -> String {
     for skipped in &plan.skipped {
         let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);
     }
-    let _ = writeln!(text, "time      at most {}", format_span_ns(plan.longest_ns()));
+    let until = if plan.is_until_done() { "until all is done, " } else { "" };
+    let _ = writeln!(text, "time      {until}at most {}", format_span_ns(plan.longest_ns()));
     let _ = writeln!(text, "writes    {}", writes(plan));
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
     if only_files {

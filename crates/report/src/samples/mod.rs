@@ -253,6 +253,7 @@ fn step_record(step: &Step) -> StepRecord {
         name: step.name.into(),
         engine: step.engine.map(|(kind, _)| kind),
         engine_why: step.engine.map(|(_, why)| why.into()).unwrap_or_default(),
+        is_without_ramp: false,
         direct: true,
         started_ns: 4_000_000_000,
         runtime_ns: (step.seconds * 1e9) as u64,

@@ -12,6 +12,8 @@ use crate::words;
 
 /// From so many on, rows that stay open for one reason are one row.
 const ALIKE_MIN: usize = 4;
+/// Criteria of other steps, at least, of a suite that has a first row.
+const MANY: usize = 6;
 
 /// Criteria with the same bound for several steps.
 pub(crate) struct Group<'a> {
@@ -65,7 +67,30 @@ pub(crate) fn sentence(report: &Report) -> String {
     .map(|(count, word)| format!("{count} {word}"))
     .collect();
     let total = if count == 1 { "1 criterion".to_owned() } else { format!("{count} criteria") };
-    format!("{suite}, {total}: {}.", parts.join(", "))
+    let counts = parts.join(", ");
+    match first_row(report) {
+        Some(row) => format!("{suite} by its first row, {row}. All {total}: {counts}."),
+        None => format!("{suite}, {total}: {counts}."),
+    }
+}
+
+/// Returns the first step in words, of a suite that asks the same of many, where tools take their summary from it:
+/// `4k-r70-qd1-j1: read p99.9 284 us, pass; write p99.9 310 us, marginal`.
+fn first_row(report: &Report) -> Option<String> {
+    let [group] = <[Group<'_>; 1]>::try_from(groups(report)).ok()?;
+    let first = &group.shared.step;
+    let (row, others): (Vec<&Judged>, Vec<&Judged>) =
+        group.judged.iter().partition(|judged| judged.criterion.step == *first);
+    if others.len() < MANY {
+        return None;
+    }
+    let metric = metric(&group.shared.metric)?;
+    let of = |judged: &&Judged| {
+        let figure = judged.figure.filter(|figure| figure.value.is_some());
+        let value = figure.map_or_else(String::new, |figure| format!(" {}", words::known(metric.unit, &figure)));
+        format!("{} {}{value}, {}", judged.criterion.op.name(), metric.title, judged.grade.name())
+    };
+    Some(format!("{first}: {}", row.iter().map(of).collect::<Vec<_>>().join("; ")))
 }
 
 /// Writes what has a letter, then the criteria below their bound, which is said once: the suite's first step, from which
@@ -195,6 +220,20 @@ mod tests {
         assert_eq!(counts, [("the disk was busy; measure again", 4)]);
         let (alone, alike) = by_reason(all.iter().take(5).collect(), Some("step0"));
         assert_eq!((alone.len(), alike.len()), (5, 0));
+    }
+
+    #[test]
+    fn a_suite_that_asks_the_same_of_many_steps_begins_with_the_first() {
+        let mut report = sample::suite();
+        let one = |number: usize| {
+            let mut judged = report.criteria[0].clone();
+            judged.criterion.step = format!("step{number}");
+            judged
+        };
+        report.criteria = (0..9).map(one).collect();
+        let said = sentence(&report);
+        assert!(said.starts_with("digitalocean by its first row, step0: write throughput "), "{said}");
+        assert!(said.ends_with(". All 9 criteria: 9 pass.") || said.contains("All 9 criteria: 9 "), "{said}");
     }
 
     #[test]

@@ -90,13 +90,6 @@ pub(crate) fn short(judged: &Judged) -> String {
     format!("{figure}, {word}{}", words::threshold(metric.unit, bound))
 }
 
-fn is_within(better: Better, value: f64, bound: f64) -> bool {
-    match better {
-        Better::Lower => value <= bound,
-        Better::Higher => value >= bound,
-    }
-}
-
 /// Whether anything is known of the figure.
 fn is_known(judged: &Judged) -> bool {
     judged.figure.is_some_and(|figure| figure.value.is_some() || figure.low.is_some() || figure.high.is_some())
@@ -122,11 +115,14 @@ pub(crate) fn figure_parts(judged: &Judged) -> (String, String) {
     let value = match judged.figure {
         None => "not measured".to_owned(),
         Some(_) if !is_known(judged) => "too few to say".to_owned(),
-        // By its value alone it would pass: what else it may be is why it does not.
-        Some(Estimate { value: Some(value), low: Some(low), high: Some(high), .. })
-            if judged.grade == Grade::Marginal && is_within(metric.better, value, criterion.pass) =>
+        // Another grade is possible: what the figure may be belongs to the answer.
+        Some(figure @ Estimate { value: Some(_), low: Some(low), high: Some(high), .. })
+            if metric.name != "stall_longest_ns"
+                && [criterion.pass, criterion.fail]
+                    .iter()
+                    .any(|limit| metric.better.is_within(low, *limit) != metric.better.is_within(high, *limit)) =>
         {
-            words::range(metric.unit, low, high)
+            words::figure(metric.unit, &figure)
         }
         Some(figure) => words::known(metric.unit, &figure),
     };
@@ -194,7 +190,7 @@ mod tests {
         (first.criterion.pass, first.criterion.fail) = (2e6, 10e6);
         (first.figure, first.grade) = (Some(figure), Grade::Marginal);
         verdict.grade = Grade::Marginal;
-        assert_eq!(decided_by(&verdict), "wal sync p99 1.7 to 2.3 ms, pass <=2 ms");
+        assert_eq!(decided_by(&verdict), "wal sync p99 1.90 ms [1.70..2.30], pass <=2 ms");
         verdict.judged[1].grade = Grade::NotResolved;
         assert!(decided_by(&verdict).ends_with(" pass <=2 ms; time in stalls open"), "{}", decided_by(&verdict));
     }
