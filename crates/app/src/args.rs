@@ -79,6 +79,12 @@ pub(crate) struct CommonArgs {
     /// Show what would be done: steps, time, bytes written, space
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Space of the filesystem that stays free [default: a tenth of it, at most 4 GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) leave_free: Option<Bytes>,
+    /// Measure also where files are kept in memory (tmpfs): then nothing is judged
+    #[arg(long)]
+    pub(crate) in_memory: bool,
     /// Do not save the run in the history
     #[arg(long)]
     pub(crate) no_save: bool,

@@ -24,6 +24,11 @@ impl Bounds {
         Ok(Self { thresholds: given::thresholds(subject, own)?, are_own: own.is_some() })
     }
 
+    /// The thresholds themselves.
+    pub(crate) const fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
+    }
+
     /// Analyses a run.
     ///
     /// # Errors

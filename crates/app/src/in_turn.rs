@@ -10,7 +10,7 @@ use qd1_model::plan::{EngineChoice, InTurn, Plan};
 use qd1_model::spec::{Effort, Spec};
 use qd1_model::suggest::nearest;
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, printable, printable_lines};
+use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, Thresholds, printable, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::in_turn::{MeasuredInTurn, as_one, execute_in_turn, plans_in_turn};
 use qd1_runner::place::Place;
@@ -35,6 +35,8 @@ pub(crate) struct Request<'a> {
     pub(crate) engine: Option<EngineChoice>,
     pub(crate) seed: Option<u64>,
     pub(crate) dry_run: bool,
+    pub(crate) leave_free: Option<Bytes>,
+    pub(crate) in_memory: bool,
     pub(crate) no_save: bool,
     pub(crate) quiet: bool,
     /// Steps that limits name, of which each has to be measured.
@@ -71,6 +73,8 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
         session::inspect(request.typed, &machine, first, &ids[0])?,
         session::inspect(request.typed, &machine, second, &ids[1])?,
     ];
+    places.iter_mut().for_each(|place| place.leave_free = request.leave_free);
+    places.iter().try_for_each(|place| session::refuse_memory(place, request.in_memory))?;
     share_space(&mut places);
     let seed = request.seed.unwrap_or_else(|| id::seed_of(&ids[0]));
     let plans = plans_in_turn(plans(request, &places, seed)?);
@@ -89,11 +93,14 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
     let store = if request.no_save { None } else { session::open_store() };
     let signals = Signals::install()?;
     let command = command(request, &places, seed);
+    let thresholds = Thresholds::default();
     let context = |id: &String| RunContext {
         id: id.clone(),
         command: command.clone(),
         machine: &machine,
         cancel: signals.stop(),
+        // Both places are visited as often.
+        thresholds: &thresholds,
     };
     let contexts = [context(&ids[0]), context(&ids[1])];
     let mut progress = Progress::new(request.quiet);
@@ -204,7 +211,11 @@ fn command(request: &Request<'_>, places: &[Place; 2], seed: u64) -> Vec<String>
         command.extend(["--only".to_owned(), request.only.join(",")]);
     }
     command.extend(request.runtime_ns.iter().flat_map(|ns| ["--runtime".to_owned(), format!("{ns}ns")]));
+    command.extend(request.leave_free.iter().flat_map(|size| ["--leave-free".to_owned(), size.0.to_string()]));
     command.extend(request.size.iter().flat_map(|size| ["--size".to_owned(), size.0.to_string()]));
+    if request.in_memory {
+        command.push("--in-memory".to_owned());
+    }
     if let Some(EngineChoice::Kind(kind)) = request.engine {
         command.extend(["--engine".to_owned(), kind.name().to_owned()]);
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use qd1_analysis::compare;
 use qd1_analysis::trend::kept_figures;
+use qd1_model::environment::FilesystemClass;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
@@ -152,7 +153,8 @@ impl<'a> Session<'a> {
         needs_proc()?;
         let id = job.resumes().map_or_else(id::random_id, Ok)?;
         let machine = Machine::new();
-        let place = job.place(&machine, &id)?;
+        let place = Place { leave_free: common.leave_free, ..job.place(&machine, &id)? };
+        refuse_memory(&place, common.in_memory)?;
         let seed = common.seed.unwrap_or_else(|| id::seed_of(&id));
         let plan = job.plan(&place, seed)?;
         if plan.target.kind == TargetKind::BlockDestroy {
@@ -170,7 +172,8 @@ impl<'a> Session<'a> {
         let mut changes = vec![(PATH, path)];
         changes.extend(job.decided(&plan));
         let command = self.request.typed.rerun_command(&changes);
-        let context = RunContext { id, command, machine: &machine, cancel: signals.stop() };
+        let context =
+            RunContext { id, command, machine: &machine, cancel: signals.stop(), thresholds: self.bounds.thresholds() };
         let mut progress = Progress::new(common.quiet);
         let measured = job.execute(plan, &context, &mut progress)?;
         drop(progress);
@@ -266,6 +269,23 @@ pub(crate) fn exit_code(outcome: Result<u8>) -> Result<ExitCode> {
             Ok(ExitCode::from(code))
         }
     }
+}
+
+/// Refuses a place that keeps its files in memory, unless that is to be measured.
+///
+/// # Errors
+/// When it does.
+pub(crate) fn refuse_memory(place: &Place, is_wanted: bool) -> Result<(), Problem> {
+    let filesystem = &place.filesystem;
+    if is_wanted || filesystem.class != FilesystemClass::Memory {
+        return Ok(());
+    }
+    Err(Problem::usage(format!(
+        "{} is on {}, which keeps files in memory: there is no disk to measure; choose a directory on a disk, /var/tmp \
+         perhaps, or add --in-memory to measure memory",
+        place.path.display(),
+        filesystem.kind
+    )))
 }
 
 /// Inspects the place that a command names.
@@ -365,7 +385,7 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
 
 /// Returns true if a step or a request failed.
 pub(crate) fn has_failed(record: &Record) -> bool {
-    record.steps.iter().any(|step| step.ended == Ended::Failed || failed_requests(step) > 0)
+    record.steps.iter().any(|step| step.ended == Ended::Failed || !step.fault.is_empty() || failed_requests(step) > 0)
 }
 
 /// Returns how many requests of a step and of its load failed.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use qd1_model::spec::Spec;
-use qd1_model::{Record, Subject};
+use qd1_model::{Bytes, Record, Subject};
 use qd1_programs::{ProgramRun, open_to_others};
 use qd1_runner::place::{self, Place};
-use qd1_runner::plan::{self, Space};
+use qd1_runner::plan;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, execute};
 
@@ -32,7 +32,8 @@ impl Workload {
         context: &RunContext<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Record> {
-        let place = without_reserve(place::inspect(context.machine, dir, &context.id)?);
+        // The filesystem is removed with the run: nothing has to stay free.
+        let place = Place { leave_free: Some(Bytes(0)), ..place::inspect(context.machine, dir, &context.id)? };
         match self {
             Self::Suite(spec) => {
                 let spec = Spec { path: dir.to_owned(), ..(**spec).clone() };
@@ -48,11 +49,4 @@ impl Workload {
             }
         }
     }
-}
-
-/// Adds the planner's reserve to the free space: on a filesystem that is removed with the run nothing has to stay free.
-fn without_reserve(mut place: Place) -> Place {
-    let Space { leave, .. } = plan::space(&place);
-    place.filesystem.available.0 += leave;
-    place
 }

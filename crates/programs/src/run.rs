@@ -69,7 +69,8 @@ impl ProgramRun {
         let place = if self.space().0 == 0 {
             let path = std::fs::canonicalize(path).with_context(|| format!("cannot open {}", path.display()))?;
             let filesystem = machine.filesystem(&path).unwrap_or_default();
-            Place { path, kind: PathKind::Directory, filesystem, direct: DirectIo { supported: true, align: 512 } }
+            let direct = DirectIo { supported: true, align: 512 };
+            Place { path, kind: PathKind::Directory, filesystem, direct, leave_free: None }
         } else {
             place::inspect(machine, path, id)?
         };

@@ -7,7 +7,7 @@ use qd1_engine::clock;
 use qd1_engine::files::Tree;
 use qd1_model::plan::Plan;
 use qd1_model::record::{Prepare, Record, StepRecord};
-use qd1_model::{Environment, SCHEMA_VERSION};
+use qd1_model::{Environment, SCHEMA_VERSION, Thresholds};
 use qd1_probe::Machine;
 use qd1_system::scratch::Scratch;
 
@@ -25,6 +25,8 @@ pub struct RunContext<'a> {
     pub machine: &'a Machine,
     /// Set when the run is to stop.
     pub cancel: &'a AtomicBool,
+    /// What it is judged by: steps whose grade is not sure get what time is left.
+    pub thresholds: &'a Thresholds,
 }
 
 impl RunContext<'_> {

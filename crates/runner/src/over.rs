@@ -260,8 +260,8 @@ impl Watch for Unwatched {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::Subject;
     use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
+    use qd1_model::{Subject, Thresholds};
     use qd1_probe::Machine;
 
     use super::*;
@@ -366,8 +366,13 @@ mod tests {
         let (duration_ns, round_max_ns) = (3_000_000_000, 100_000_000);
         plan.over = Some(OverPlan { duration_ns, rounds: 6, round_max_ns, busy_max_ns: u64::MAX / 2 });
         let cancel = AtomicBool::new(false);
-        let context =
-            RunContext { id: "0123456789ab".to_owned(), command: Vec::new(), machine: &machine, cancel: &cancel };
+        let context = RunContext {
+            id: "0123456789ab".to_owned(),
+            command: Vec::new(),
+            machine: &machine,
+            cancel: &cancel,
+            thresholds: &Thresholds::default(),
+        };
         let mut kept = Kept { begun: Vec::new(), rounds: Vec::new(), stop_after: 2, cancel: &cancel };
         let (first, failure) = execute_over(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();
         assert!(failure.is_none() && first.is_unfinished(), "{failure:?}");

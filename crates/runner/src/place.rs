@@ -21,6 +21,8 @@ pub struct Place {
     pub filesystem: Filesystem,
     /// Whether direct I/O works there, and its alignment.
     pub direct: DirectIo,
+    /// Space of the filesystem that has to stay free, where the user says how much.
+    pub leave_free: Option<Bytes>,
 }
 
 /// Inspects `path`; refuses what cannot be measured at all.
@@ -74,7 +76,7 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
     };
     // Memory filesystems take O_DIRECT on newer kernels and ignore it: do not report it as supported.
     let supported = direct.supported && filesystem.class != FilesystemClass::Memory;
-    Ok(Place { path, kind, filesystem, direct: DirectIo { supported, ..direct } })
+    Ok(Place { path, kind, filesystem, direct: DirectIo { supported, ..direct }, leave_free: None })
 }
 
 fn is_missing(error: &qd1_engine::EngineError) -> bool {

@@ -74,7 +74,8 @@ fn run(
         if may_extend && !is_extended && are_visits_over(&run.plan, &visits) {
             is_extended = true;
             let elapsed_ns = clock::now_ns() - begin_ns;
-            let more = extend::more_visits(&run.plan, &steps, visits.make_contiguous(), elapsed_ns);
+            let so_far = run.record(started_unix_ns, steps.clone());
+            let more = extend::more_visits(&so_far, visits.make_contiguous(), elapsed_ns, context.thresholds);
             more.into_iter().rev().for_each(|visit| visits.push_front(visit));
         }
         let Some(visit) = visits.pop_front().filter(|_| !context.is_cancelled()) else { break };

@@ -13,7 +13,6 @@ use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Visit, Work};
 use qd1_model::record::machine::MachineInterval;
 use qd1_model::record::{Interval, StepRecord};
-use qd1_model::units::format_span_ns;
 
 use crate::background::BackgroundLoad;
 use crate::context::Files;
@@ -150,7 +149,31 @@ fn stop_fault(outcome: &Outcome) -> String {
     format!("stopped by {} after {done} operations: {advice}", names.join(", "))
 }
 
+/// What is measured of a step is as good as nothing below this part of its time.
+const NEXT_TO_NOTHING: u64 = 20;
+
+/// Measures block I/O. Where the ramp left next to nothing of the `io_size` to be measured, on a place that is faster than was
+/// planned for, it is measured again from its beginning, without one.
 fn io(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &IoWork,
+    seed: u64,
+    interval_ns: u64,
+    follower: &mut Follower<'_>,
+) -> Result<StepRecord> {
+    let record = io_once(run, step, work, seed, interval_ns, follower)?;
+    let is_short = record.runtime_ns < step.stop.max_ns / NEXT_TO_NOTHING;
+    let is_used_up = step.stop.ramp_ns > 0 && record.ended == Ended::Done && is_short;
+    if !is_used_up || !record.errors.is_empty() {
+        return Ok(record);
+    }
+    let step = StepPlan { stop: Stop { ramp_ns: 0, ..step.stop }, ..step.clone() };
+    let record = io_once(run, &step, work, seed, interval_ns, follower)?;
+    Ok(StepRecord { is_without_ramp: true, ..record })
+}
+
+fn io_once(
     run: &mut Run<'_>,
     step: &StepPlan,
     work: &IoWork,
@@ -196,27 +219,12 @@ fn io(
     let measure = || Ok(run_io(&job, run.context.cancel, &mut follower.check(&step.stop, &mut sampler))?);
     let (outcome, load) = load.around(measure)?;
     let change = sampler.end(&outcome.requests.plus(&load.requests), outcome.started_ns);
-    let fault = used_up_in_ramp(&outcome, &work, &step.stop);
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
     // A recycled segment stays; one that is new or empty is made anew for each visit.
     if step.visits > 1 && work.file == FileUse::Own {
         run.kept.insert(step.name.clone(), own);
     }
-    Ok(StepRecord { background: load.background, fault, ..record })
-}
-
-/// Returns why nothing was measured, if all that a step may write or read went into its ramp; else nothing.
-fn used_up_in_ramp(outcome: &Outcome, work: &IoWork, stop: &Stop) -> String {
-    let measured: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
-    if measured > 0 || work.io_size.0 == 0 || outcome.ended != Ended::Done || !outcome.errors.is_empty() {
-        return String::new();
-    }
-    format!(
-        "its io_size of {} was used up in the ramp of {}, before anything was measured; give a larger io_size or a \
-         shorter ramp_time",
-        work.io_size,
-        format_span_ns(stop.ramp_ns)
-    )
+    Ok(StepRecord { background: load.background, ..record })
 }
 
 /// Creates the files that belong to this step alone; none if it uses the shared one.
@@ -322,6 +330,7 @@ fn record(
         end_fsync_ns: outcome.end_fsync_ns,
         ended: outcome.ended,
         pace: None,
+        is_without_ramp: false,
         fault: String::new(),
         streams: outcome.streams,
         background: Vec::new(),

@@ -1,7 +1,7 @@
 //! The suites of `qd1 meta`: file operations, and the complete job of bonnie++.
 
 use qd1_model::meta::{BONNIE_SEEKERS, BONNIE_SEEKS, BONNIE_UNIT};
-use qd1_model::plan::{FileOp, FileOrder, FilesSync};
+use qd1_model::plan::{FileOp, FileOrder, FilesSync, UNTIL_DONE_NS};
 use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
 use qd1_model::{Bytes, Problem, Subject};
 
@@ -10,7 +10,7 @@ const FILES: PerEffort<u64> = PerEffort { quick: 5000, default: 20_000, full: 10
 const RUNTIME: PerEffort<Span> =
     PerEffort { quick: Span(5_000_000_000), default: Span(20_000_000_000), full: Span(60_000_000_000) };
 /// Longest time if the user gives the number of files, which is then completed however long it takes.
-const UNTIL_DONE: Span = Span(3_600_000_000_000);
+const UNTIL_DONE: Span = Span(UNTIL_DONE_NS);
 const FILE_SIZE: Bytes = Bytes::kib(4);
 const PER_DIR: u64 = 1000;
 

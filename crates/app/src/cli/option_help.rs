@@ -6,10 +6,12 @@ use std::io::IsTerminal as _;
 use clap::Command;
 
 /// Options that most commands have, shown below their own.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 15] = [
     "engine",
     "destroy",
     "seed",
+    "leave_free",
+    "in_memory",
     "no_save",
     "quiet",
     "format",

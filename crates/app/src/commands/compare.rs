@@ -116,6 +116,12 @@ pub(crate) struct InTurnArgs {
     /// In turn: show what would be done: steps, time, bytes written, space
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) dry_run: bool,
+    /// In turn: space of the filesystem that stays free (a tenth of it, at most 4 GiB)
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["runs", "group"])]
+    pub(crate) leave_free: Option<Bytes>,
+    /// In turn: measure also where files are kept in memory (tmpfs)
+    #[arg(long, conflicts_with_all = ["runs", "group"])]
+    pub(crate) in_memory: bool,
     /// In turn: do not save the runs in the history
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) no_save: bool,
@@ -155,6 +161,8 @@ fn in_turn(args: &CompareArgs, typed: &CommandLine, [first, second]: [&PathBuf; 
         engine: how.engine,
         seed: how.seed,
         dry_run: how.dry_run,
+        leave_free: how.leave_free,
+        in_memory: how.in_memory,
         no_save: how.no_save,
         quiet: how.quiet,
         limited: args.fail_if.iter().map(Condition::step).collect(),
@@ -231,7 +239,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     }
     let count: usize = groups.iter().map(|group| group.runs.len()).sum();
     if groups.len() < 2 {
-        let hint = "name another run, such as @latest; `qd1 history` lists them";
+        let hint = "name another run; `qd1 history` lists them";
         return Err(Problem::usage(format!("there is only one side, and nothing to compare it with; {hint}")).into());
     }
     if count > RUNS_MAX {

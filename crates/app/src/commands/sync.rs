@@ -119,6 +119,8 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
             let with = if method.direct { " with O_DIRECT" } else { "" };
             Ok(Some(format!("{filesystem} refuses {}{with} ({})", method.name(), errno_name(errno))))
         }
+        // The plan says how much it needs, and how much there is.
+        Err(EngineError::Path { errno: Errno::NOSPC, .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

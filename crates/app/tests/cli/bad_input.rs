@@ -70,9 +70,14 @@ fn a_file_that_cannot_grow_is_a_failed_run_and_is_not_kept() {
 fn memory_is_named_as_not_a_disk() {
     let dir = or_skip!(tempfile::TempDir::new_in("/dev/shm").map_err(|error| error.to_string()));
     let place = Place::at(dir.path());
-    let report = place.report(&["--only", "qd1,commit1"]);
+    let report = place.report(&["--in-memory", "--only", "qd1,commit1"]);
     if report["record"]["plan"]["target"]["filesystem"] != "tmpfs" {
         return skip(test_name!(), "/dev/shm is not in memory here");
+    }
+    // It was measured for 24 s before it said so.
+    for command in [&["check"][..], &["check", "--dry-run"], &["sweep"], &["identify"], &["meta"], &["limits"]] {
+        let output = place.qd1(&[command, &[place.dir_str()]].concat()).output().unwrap();
+        refused(&output, 2, &["tmpfs", "no disk to measure", "--in-memory"]);
     }
     common::find(&report["findings"], "id", "not_a_disk");
     assert_eq!(report["record"]["plan"]["target"]["direct"], false);

@@ -61,7 +61,18 @@ fn where_o_direct_means_nothing_it_is_left_out_with_the_reason() {
         return skip(test, "/dev/shm is no tmpfs");
     }
     let place = Place::at(memory.path());
-    let args = ["--quick", "--size", "16MiB", "--runtime", "30ms", "--quiet", "-v", "--only", "fdatasync*,o_dsync*"];
+    let args = [
+        "--quick",
+        "--size",
+        "16MiB",
+        "--runtime",
+        "30ms",
+        "--quiet",
+        "-v",
+        "--in-memory",
+        "--only",
+        "fdatasync*,o_dsync*",
+    ];
     let shown = text(place.on("sync", &args));
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("not run: fdatasync-direct-p1"), "{shown}");

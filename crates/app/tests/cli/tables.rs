@@ -62,7 +62,7 @@ fn a_plan_of_many_steps_is_told_in_a_few_lines() {
 
 /// Command lines that make no sense: the exit code and what has to be said. `DIR` and `FILE` stand for a directory and
 /// a file in it or beside it.
-const REFUSED: [(&[&str], i32, &str); 41] = [
+const REFUSED: [(&[&str], i32, &str); 40] = [
     (&["sweep", "DIR", "--rw", "sideways"], 2, "sideways"),
     (&["sweep", "DIR", "--iodepth", "0"], 2, "0"),
     (&["sweep", "DIR", "--bs", "0"], 2, "block size"),
@@ -80,7 +80,6 @@ const REFUSED: [(&[&str], i32, &str); 41] = [
     (&["meta", "--ops", "creat"], 2, "rename"),
     (&["meta", "--suite", "bonnie", "--size", "16M"], 2, "--ram"),
     (&["meta", "--suite", "bonnie", "--ram", "0", "--files", "1000"], 2, "1024"),
-    (&["limits", "DIR", "--format", "csv"], 2, "--format human or json"),
     (&["sync", "FILE"], 4, "files that exist are only read"),
     (&["sync", "/nonexistent"], 2, "/nonexistent"),
     (&["sync", "DIR", "--only", "fdata"], 2, "fdatasync-p1"),

@@ -1,9 +1,12 @@
 //! What is asked of pace and mix, against what came out, of fio and of us: within 2 %, or no further off than fio.
 
+use qd1_engine::sim::Service;
 use serde_json::Value;
 
+use crate::common::apps::disk_with_flushes_of;
+use crate::common::disk::Disk;
 use crate::common::fio::{Side, for_each, has_fio};
-use crate::common::{Place, float, int, list, or_skip};
+use crate::common::{Place, float, int, list, names, or_skip};
 
 /// How far off a figure may be.
 const OFF: f64 = 0.02;
@@ -217,5 +220,60 @@ fn a_thread_thinks_as_long_as_asked() {
             off(ours) <= OFF.max(off(fio))
         };
         assert!((0..3).any(|_| is_held()), "thinktime_blocks={blocks}: longer pauses than asked for in three runs");
+    }
+}
+
+/// Jobs whose time is the disk's: with what ends a job in its time, several files, sizes by direction, and depth.
+const ON_A_SLOW_DISK: [&str; 9] = [
+    "--rw=write --bs=64k --size=4m --end_fsync=1",
+    "--rw=write --bs=64k --size=1m --nrfiles=4 --fsync_on_close=1",
+    "--rw=write --bs=16k --size=1m --fdatasync=4",
+    // With its map of blocks fio ends such jobs early, wherever it finds no place for a larger one.
+    "--rw=randrw --bs=8k,16k --size=4m --direct=1 --norandommap",
+    "--rw=randrw --bssplit=,4k/50:64k/50 --size=8m --direct=1 --norandommap",
+    "--rw=randread --bs=4k --size=8m --direct=1 --ioengine=libaio --iodepth=8 --time_based --runtime=2",
+    "--rw=randwrite --bs=4k --size=50% --filesize=4m --direct=1",
+    "--rw=write --bs=64k --size=5m --nrfiles=5 --file_service_type=sequential --direct=1 --time_based --runtime=2",
+    "--rw=randwrite --bs=4k --size=256k --sync=1 --numjobs=2 --group_reporting",
+];
+/// How far the rate and the runtime may be from fio's.
+const SLOW_OFF: f64 = 0.05;
+
+/// Rate and time of both directions together, which divide the requests by chance: bytes per second and ms.
+fn rate(report: &Value) -> (f64, f64) {
+    let parts = ["read", "write"].map(|direction| &job(report, 0)[direction]);
+    let sum = parts.iter().map(|part| float(&part["bw_bytes"])).sum();
+    (sum, parts.iter().map(|part| float(&part["runtime"])).fold(0.0, f64::max))
+}
+
+#[test]
+fn on_a_slow_disk_rates_and_runtimes_are_those_of_fio() {
+    or_skip!(has_fio());
+    let mut scenario = disk_with_flushes_of(20e6);
+    scenario.device.flush = Service::log_normal(20e6, 0.01);
+    scenario.device.read = Service::log_normal(2e6, 0.01);
+    scenario.device.write = Service::log_normal(2e6, 0.01);
+    let disk = or_skip!(Disk::new(scenario));
+    for line in ON_A_SLOW_DISK {
+        let line = format!("--name=j {line}");
+        let mut told = Err(String::new());
+        for _ in 0..TRIES {
+            let [fio, ours] = [Side::Fio, Side::Ours].map(|side| {
+                let report = side.paced(disk.place.dir(), &line);
+                for name in names(disk.place.dir()) {
+                    std::fs::remove_file(disk.place.dir().join(name)).unwrap();
+                }
+                rate(&report)
+            });
+            let is_near = |ours: f64, fio: f64| (ours / fio - 1.0).abs() <= SLOW_OFF;
+            let are_near = is_near(ours.0, fio.0) && is_near(ours.1, fio.1);
+            let row = format!("{line:100} fio {fio:?}, ours {ours:?}");
+            println!("{row}");
+            told = if are_near { Ok(()) } else { Err(row) };
+            if told.is_ok() {
+                break;
+            }
+        }
+        told.unwrap();
     }
 }

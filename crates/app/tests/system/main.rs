@@ -13,4 +13,5 @@ mod overwritten;
 mod powercut;
 mod safety;
 mod simdisk;
+mod small_volumes;
 mod throttled;

@@ -33,7 +33,7 @@ fn commits(mounted: &Mounted) -> Value {
 /// Says that there is no disk, and judges nothing, on the filesystem at `path`; `what` names what it is.
 fn assert_no_disk(path: &std::path::Path, what: &str) {
     let place = Place::at(path);
-    let args = [&["--only", "qd1,commit1", "--size", "16MiB"], &BRIEF[..]].concat();
+    let args = [&["--in-memory", "--only", "qd1,commit1", "--size", "16MiB"], &BRIEF[..]].concat();
     let output = place.qd1(&[&["--fail-on", "not-resolved", "--json"], &args[..]].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{what}: {}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -163,7 +163,7 @@ fn a_read_only_filesystem_is_a_missing_capability() {
 
 #[test]
 fn a_filesystem_with_too_little_space_is_not_filled() {
-    let mounted = or_skip!(Loop::ext4(256 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
+    let mounted = or_skip!(Loop::ext4(64 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
     path_refused(mounted.path().to_str().unwrap(), 4, &["not enough space", "have to stay free", "more"]);
     assert_eq!(common::names(mounted.path()), Vec::<String>::new());
 }

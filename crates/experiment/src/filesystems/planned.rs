@@ -151,6 +151,7 @@ fn unlimited(place: &Place) -> Place {
         kind: PathKind::Directory,
         filesystem: Filesystem { size: Bytes(0), available: endless, ..Filesystem::default() },
         direct: DirectIo { supported: true, align: place.direct.align },
+        leave_free: None,
     }
 }
 

@@ -394,6 +394,11 @@ impl Plan {
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }
 
+    /// Returns true if steps end when all their work is done, however long that takes.
+    pub fn is_until_done(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.work, Work::Files(_)) && step.stop.max_ns >= UNTIL_DONE_NS)
+    }
+
     /// Returns true if any step uses the shared, fully written file, which then has to be made.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
@@ -416,6 +421,9 @@ impl Plan {
         Bytes(self.steps.iter().fold(shared, |sum, step| sum.saturating_add(step.writes_max.0)))
     }
 }
+
+/// Time of a step on files that ends when all its work is done, ns: nobody waits longer.
+pub const UNTIL_DONE_NS: u64 = 3_600_000_000_000;
 
 impl StepPlan {
     /// Whether its requests are due at their own times ([`Arrival::is_open`], or a program's load at a rate).
@@ -451,7 +459,7 @@ impl StepPlan {
     }
 
     /// Returns the space of the files that belong to this step alone, bytes.
-    fn space(&self) -> u64 {
+    pub fn space(&self) -> u64 {
         let files = match &self.work {
             // If each is synced, there is one at a time.
             Work::Files(files) if !files.sync.is_none() => files.size.0.saturating_add(4095) / 4096 * 4096,

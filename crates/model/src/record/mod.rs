@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
+use crate::history::is_false;
 use crate::plan::{EngineKind, Pace, Plan};
 use crate::record::machine::MachineInterval;
 use crate::record::mounts::MountRecord;
@@ -122,6 +123,9 @@ pub struct StepRecord {
     /// Of requests at a pace that the disk can keep: which one that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
+    /// Whether it was measured again without its ramp, which used up most of its `io_size`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_without_ramp: bool,
     /// What prevented it from running, or stopped it before its end; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,

@@ -65,6 +65,7 @@ impl StepRecord {
         if self.ended == Ended::Time || visit.ended == Ended::Failed {
             self.ended = visit.ended;
         }
+        self.is_without_ramp |= visit.is_without_ramp;
         if self.fault.is_empty() {
             self.fault = visit.fault;
         }

@@ -236,7 +236,7 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
     let mut step = StepPlan { name: job.name.clone(), title, work, background, stop, visits, writes_max: Bytes(0) };
     let longest_ns = step.duration_max_ns();
     let written: u64 = step.background.iter().map(|io| load::writes_max(io, longest_ns)).sum();
-    step.writes_max = Bytes(writes_max(&step.work, longest_ns).saturating_add(written));
+    step.writes_max = Bytes(writes_max(&step).saturating_add(written));
     Ok(Ok(step))
 }
 

@@ -48,7 +48,7 @@ pub(super) fn spread(plan: &mut Plan, duration_ns: u64) -> Result<()> {
         if let Work::Io(io) = &mut step.work {
             io.io_size.0 *= rounds;
         }
-        step.writes_max = Bytes(writes_max(&step.work, step.duration_max_ns()));
+        step.writes_max = Bytes(writes_max(step));
     }
     plan.over = Some(OverPlan { duration_ns, rounds: rounds as u32, round_max_ns, busy_max_ns });
     Ok(())

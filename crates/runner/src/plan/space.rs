@@ -7,18 +7,18 @@ use qd1_model::plan::{Arrival, FileUse, IoWork, Plan, StepPlan, Work};
 use crate::place::Place;
 use qd1_model::{Problem, ProblemKind, Subject};
 
-/// Space always left free is a tenth of the filesystem within these bounds. It is for what other programs write during
-/// the run: on a small filesystem a tenth may be too little, and on a large one a tenth would refuse a test of 1 GiB
-/// beside 20 free ones.
-const LEAVE_FREE_MIN: u64 = 1 << 30;
+/// Space left free, unless the user says how much, is a tenth of the filesystem and at most this. It is for what other
+/// programs write during the run: on a large filesystem a tenth would refuse a test of 1 GiB beside 20 free ones.
 const LEAVE_FREE_MAX: u64 = 4 << 30;
 /// Bounds for the most that a step may write: no disk is faster than this rate, and no request than this time.
 const WRITE_RATE_MAX: u64 = 8 << 30;
 const WRITE_NS_MIN: u64 = 10_000;
 
-/// Returns the most bytes a step can write: its own limit, or what the fastest disk could write in its time.
-pub(super) fn writes_max(work: &Work, longest_ns: u64) -> u64 {
-    match work {
+/// Returns the most bytes that the measured load of a step can write: its own limit, or what the fastest disk could write in
+/// its time.
+pub(super) fn writes_max(step: &StepPlan) -> u64 {
+    let longest_ns = step.duration_max_ns();
+    match &step.work {
         Work::Files(files) if !files.sync.is_none() => {
             files.count.min(longest_ns / WRITE_NS_MIN).saturating_mul(files.size.0)
         }
@@ -26,7 +26,12 @@ pub(super) fn writes_max(work: &Work, longest_ns: u64) -> u64 {
         // A program's load has a planner of its own.
         Work::App(_) => 0,
         Work::Io(io) if !io.rw.writes() => 0,
-        Work::Io(io) if io.io_size.0 > 0 => fill(io).saturating_add((io.io_size.0 as f64 * share_max(io)) as u64),
+        Work::Io(io) if io.io_size.0 > 0 => {
+            // It is measured again where its ramp used it up.
+            let times = if step.stop.ramp_ns > 0 { 2 } else { 1 };
+            let once = fill(io).saturating_add((io.io_size.0 as f64 * share_max(io)) as u64);
+            once.saturating_mul(times)
+        }
         Work::Io(io) => {
             let seconds = longest_ns as f64 / 1e9;
             let share = share_max(io);
@@ -58,7 +63,7 @@ fn share_max(io: &IoWork) -> f64 {
 pub struct Space {
     /// Free for this user.
     pub free: u64,
-    /// Always left free.
+    /// To be left free.
     pub leave: u64,
     /// Available to the test.
     pub usable: u64,
@@ -71,13 +76,17 @@ impl Space {
     pub fn shortage(&self, needed: u64) -> String {
         let Self { free, leave, usable, total } = *self;
         if needed.saturating_add(leave) > total {
-            let [needed, total, leave] = [needed, total, leave].map(Bytes);
-            return format!("needs {needed}, and {leave} have to stay free: more than the {total} of this filesystem");
+            let [needed, total, leave, free] = [needed, total, leave, free].map(Bytes);
+            return format!(
+                "needs {needed}, and {leave} have to stay free (--leave-free): more than the {total} of this filesystem, of \
+                 which {free} are free; choose a larger one"
+            );
         }
         let [missing, needed, usable, free, leave] =
             [needed.saturating_add(leave).saturating_sub(free), needed, usable, free, leave].map(Bytes);
         format!(
-            "needs {needed}, and {usable} may be used: {free} are free, and {leave} have to stay free; free {missing} more"
+            "needs {needed}, and {usable} may be used: {free} are free, and {leave} have to stay free (--leave-free); free \
+             {missing} more"
         )
     }
 }
@@ -85,12 +94,12 @@ impl Space {
 /// Returns how much of the place's space may be used.
 pub fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
-    let leave = left_free(total);
+    let leave = place.leave_free.map_or_else(|| left_free(total), |bytes| bytes.0);
     Space { free, leave, usable: free.saturating_sub(leave), total }
 }
 
 fn left_free(total: u64) -> u64 {
-    (total / 10).clamp(LEAVE_FREE_MIN, LEAVE_FREE_MAX)
+    (total / 10).min(LEAVE_FREE_MAX)
 }
 
 /// Makes the plan fit into the space that may be used.
@@ -99,7 +108,12 @@ fn left_free(total: u64) -> u64 {
 /// When it cannot be made to fit.
 pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
     let space = space(place);
-    let (usable, needed) = (space.usable, plan.space_max().0);
+    let usable = space.usable;
+    if plan.space_max().0 <= usable {
+        return Ok(());
+    }
+    write_less(plan, usable);
+    let needed = plan.space_max().0;
     if needed <= usable {
         return Ok(());
     }
@@ -131,6 +145,25 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
+/// Lets steps that have a file of their own have less of it: half of what is left beside the files that other steps keep and the
+/// least shared one.
+fn write_less(plan: &mut Plan, usable: u64) {
+    let kept: u64 = plan.steps.iter().filter(|step| step.visits > 1).map(StepPlan::space).sum();
+    let most = usable.saturating_sub(kept.saturating_add(super::SIZE_MIN)) / 2;
+    for step in plan.steps.iter_mut().filter(|step| step.visits <= 1) {
+        let before = writes_max(step);
+        let Work::Io(io) = &mut step.work else { continue };
+        let block = u64::from(io.block_max());
+        let size = Bytes((most / u64::from(io.numjobs.max(1)) / block).max(1) * block);
+        if io.file != FileUse::Shared && io.size > size {
+            // One that is written once is written once all the same.
+            io.io_size = if io.io_size == io.size { size } else { io.io_size };
+            io.size = size;
+            step.writes_max.0 -= before - writes_max(step);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,17 +175,20 @@ mod tests {
         let space = Space { free: mib(904), leave: mib(1024), usable: 0, total: mib(8192) };
         let small = Space { total: mib(1536), ..space };
         assert!(
-            small.shortage(mib(784)).ends_with("more than the 1.5 GiB of this filesystem"),
+            small
+                .shortage(mib(784))
+                .ends_with("more than the 1.5 GiB of this filesystem, of which 904 MiB are free; choose a larger one"),
             "{}",
             small.shortage(mib(784))
         );
         assert!(space.shortage(mib(784)).ends_with("; free 904 MiB more"), "{}", space.shortage(mib(784)));
     }
 
-    /// A machine with 252 GiB, of which 20 were free, refused a test of 32 MiB.
+    /// A machine with 252 GiB, of which 20 were free, refused a test of 32 MiB, and a volume of 600 MiB every test.
     #[test]
-    fn a_tenth_stays_free_but_neither_too_little_nor_too_much() {
+    fn a_tenth_stays_free_but_not_too_much() {
         let gib = |number: u64| number << 30;
-        assert_eq!([5, 20, 252, 8 << 10].map(gib).map(left_free), [gib(1), gib(2), gib(4), gib(4)]);
+        assert_eq!([5, 20, 252, 8 << 10].map(gib).map(left_free), [gib(1) / 2, gib(2), gib(4), gib(4)]);
+        assert_eq!(left_free(600 << 20), 60 << 20);
     }
 }

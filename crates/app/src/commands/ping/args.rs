@@ -80,6 +80,9 @@ pub(crate) struct PingArgs {
     /// One JSON object per line: the settings, each request, the summary
     #[arg(long, short = 'J')]
     pub(crate) json: bool,
+    /// Space of the filesystem that stays free [default: a tenth of it, at most 4 GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) leave_free: Option<Bytes>,
     /// Seed of offsets and data, to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,

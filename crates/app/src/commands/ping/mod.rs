@@ -27,6 +27,7 @@ use args::PingSettings;
 use disk::{Disk, Outcome};
 use qd1_model::ProblemKind;
 use qd1_runner::id;
+use qd1_runner::place::Place;
 use show::{Pong, Show};
 
 /// Length of the intervals from which the confidence intervals are computed, ns.
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     let settings = PingSettings::of(args)?;
     let machine = Machine::new();
     let id = id::random_id()?;
-    let place = session::inspect(typed, &machine, &args.path, &id)?;
+    let place = Place { leave_free: args.leave_free, ..session::inspect(typed, &machine, &args.path, &id)? };
     let seed = args.seed.unwrap_or_else(|| id::seed_of(&id));
     disk::check_settings(&settings, &place, &machine, args.destroy.as_deref())?;
     let signals = Signals::install()?;
