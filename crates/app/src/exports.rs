@@ -48,11 +48,11 @@ const INTERVALS_MAX: usize = 2_000_000;
 const BYTES_PER_INTERVAL: usize = 16;
 /// The same where all runs are kept in memory, 200 bytes for each.
 const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
-/// Steps of all runs of an export that any file may have, as many as the longest sweep, and one more for so many bytes of it:
-/// one of two seconds takes four times as many, compressed. Each takes time, even where they are all alike.
+/// Steps of a run that is looked at, as many as the longest sweep has. All runs of a file may have as many, and one more for so
+/// many bytes of it: one of two seconds takes four times as many, compressed. Each takes time, even where they are all alike.
 const STEPS_MAX: usize = 5_000;
 const BYTES_PER_STEP: usize = 2_000;
-/// How many steps one counts for whose visits take turns with others.
+/// How many steps one counts for whose visits take turns with others, at least: each is set beside all others of its run.
 const VISITED_WEIGHT: usize = 12;
 /// The same where runs are kept and not looked at: of many runs with steps of 50 ms each takes twice as many.
 const BYTES_PER_KEPT_STEP: usize = 100;
@@ -73,16 +73,19 @@ fn intervals(record: &Record) -> usize {
     record.steps.iter().map(|step| step.intervals.len()).sum()
 }
 
-/// How many steps one counts for: one in visits is set beside all others of its run.
-fn weight(step: &StepRecord) -> usize {
-    let is_visited = step.intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]));
-    if is_visited { VISITED_WEIGHT } else { 1 }
+/// How many steps those of a run count for.
+fn weight(run: &Record) -> usize {
+    let is_visited = |step: &&StepRecord| step.intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]));
+    let visited = run.steps.iter().filter(is_visited).count();
+    run.steps.len() - visited + visited * visited.max(VISITED_WEIGHT)
 }
 
 /// What further runs of a file may have.
 struct Left {
     intervals: usize,
     steps: usize,
+    /// What each may have of these.
+    steps_of_run: usize,
     room: Room,
     /// Whether all are kept, and share the room; else each has it.
     is_at_once: bool,
@@ -94,6 +97,7 @@ impl Left {
         Self {
             intervals: INTERVALS_MAX.saturating_add(size / BYTES_PER_INTERVAL),
             steps: STEPS_MAX.saturating_add(size / BYTES_PER_STEP),
+            steps_of_run: STEPS_MAX,
             room: Room::of_run(size),
             is_at_once: false,
         }
@@ -114,7 +118,11 @@ impl Left {
             left.checked_sub(taken).ok_or_else(more)
         };
         self.intervals = of(self.intervals, intervals(run), "intervals")?;
-        self.steps = of(self.steps, run.steps.iter().map(weight).sum(), "steps")?;
+        let steps = weight(run);
+        self.steps = of(self.steps, steps, "steps")?;
+        if steps > self.steps_of_run {
+            return Err(Problem::usage("a run has more steps, or more of them in visits, than can be looked at"));
+        }
         Ok(())
     }
 }
@@ -142,7 +150,7 @@ impl Export {
     /// kept, so that they may have as many steps as any history.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
         let steps = STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_KEPT_STEP);
-        self.runs_within(Left { steps, ..self.most() })
+        self.runs_within(Left { steps, steps_of_run: usize::MAX, ..self.most() })
     }
 
     fn runs_within(&self, mut left: Left) -> impl Iterator<Item = Result<Exported>> {
@@ -233,6 +241,8 @@ fn exported(line: &[u8], left: &mut Left) -> Result<Exported> {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::record::Interval;
+
     use super::*;
 
     fn export(lines: &[String]) -> Export {
@@ -254,7 +264,7 @@ mod tests {
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
         assert_eq!(ids(&export(&lines)).unwrap_err().to_string(), "line 4");
         let each = intervals(&qd1_report::samples::long_record());
-        let steps = qd1_report::samples::long_record().steps.iter().map(weight).sum::<usize>();
+        let steps = weight(&qd1_report::samples::long_record());
         let within = |intervals: usize, steps: usize| {
             let runs =
                 export(&lines[..3]).runs_within(Left { intervals, steps, ..Left::of(0) }).collect::<Result<Vec<_>>>();
@@ -272,6 +282,24 @@ mod tests {
             Left { steps, ..Left::of(0) }.read(&record).map(drop).map_err(|error| error.to_string())
         };
         assert!(alone(steps).is_ok() && alone(steps - 1).is_err_and(|error| error.contains("too many steps")));
+        // Of 6,000 steps with plans each was looked up among all, and of 150 visited ones each set beside all others.
+        let of_run = |steps: Vec<StepRecord>| {
+            let record = Record { steps, ..qd1_report::samples::long_record() };
+            let json = serde_json::to_vec(&record).unwrap();
+            Left { steps: usize::MAX, ..Left::of(0) }.read(&json).map(drop).map_err(|error| error.to_string())
+        };
+        let empty = |number: usize| StepRecord::failed(&number.to_string(), String::new(), 0);
+        let of_visits = |number: usize| {
+            let intervals = (0..2).map(|visit| Interval { start_ns: visit * 1000, length_ns: 10, streams: Vec::new() });
+            StepRecord { intervals: intervals.collect(), ..empty(number) }
+        };
+        for (fits, does_not) in [
+            ((0..STEPS_MAX).map(empty).collect(), (0..=STEPS_MAX).map(empty).collect::<Vec<_>>()),
+            ((0..70).map(of_visits).collect(), (0..71).map(of_visits).collect()),
+        ] {
+            assert_eq!(of_run(fits), Ok(()));
+            assert!(of_run(does_not).is_err_and(|error| error.contains("than can be looked at")));
+        }
         // Runs that are kept together share the room of one.
         let json = serde_json::to_vec(&qd1_report::samples::long_record()).unwrap();
         let mut left = Left { is_at_once: true, ..Left::of(0) };
