@@ -8,6 +8,8 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/app/src/exports.rs"]
 mod exports;
+#[path = "../../crates/app/src/parallel.rs"]
+mod parallel;
 #[path = "../../crates/app/src/stored.rs"]
 mod stored;
 

@@ -11,7 +11,7 @@ use qd1_runner::place::Place;
 fn place() -> Place {
     let filesystem = Filesystem { size: Bytes(1 << 40), available: Bytes(1 << 40), ..Filesystem::default() };
     let direct = DirectIo { supported: true, align: 512 };
-    Place { path: "/disk".into(), kind: PathKind::Directory, filesystem, direct }
+    Place { path: "/disk".into(), kind: PathKind::Directory, filesystem, direct, leave_free: None }
 }
 
 fuzz_target!(|data: &[u8]| {

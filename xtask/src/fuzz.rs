@@ -62,7 +62,8 @@ fn one(target: &str, args: &Args) -> Result<()> {
         _ => {}
     }
     fuzz.arg("--");
-    fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=10", "-rss_limit_mb=1024"]);
+    // An input that takes milliseconds takes seconds where others have the processors.
+    fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=60", "-rss_limit_mb=1024"]);
     cmd::run(&mut fuzz)?;
     if !args.keep {
         return Ok(());
