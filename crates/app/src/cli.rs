@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 
 use clap::builder::ArgAction;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -30,6 +31,7 @@ use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
 use crate::commands::version::VersionArgs;
+use crate::{message, terminal};
 use option_help::worded;
 
 mod option_help;
@@ -55,15 +57,34 @@ impl Cli {
         let parsed = definition.try_get_matches_from_mut(std::env::args_os());
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         let cli = parsed.map_err(|error| error.format(&mut definition)).unwrap_or_else(|error| {
-            let first = std::env::args().nth(1).unwrap_or_default();
-            let better = misspelt(&error, &mut definition, &first)
+            let first = std::env::args_os().nth(1).unwrap_or_default().to_string_lossy().into_owned();
+            let better = not_utf8(&error)
+                .or_else(|| misspelt(&error, &mut definition, &first))
                 .or_else(|| no_effort(&error))
                 .or_else(|| no_part(&error, &mut definition, &first))
                 .or_else(|| no_number(&error));
-            better.unwrap_or(error).exit()
+            end(&better.unwrap_or(error))
         });
         (cli, command_line(&definition, std::env::args_os().skip(1)))
     }
+}
+
+/// Prints what clap has to say, no wider than the terminal, and ends the process.
+fn end(error: &clap::Error) -> ! {
+    if !error.use_stderr() || !std::io::stderr().is_terminal() {
+        error.exit();
+    }
+    let text = qd1_report::fitted(&error.render().to_string(), terminal::columns(std::io::stderr()));
+    message::print(text.trim_end());
+    std::process::exit(error.exit_code())
+}
+
+/// Returns a better error for a name that is not UTF-8: clap does not say which.
+fn not_utf8(error: &clap::Error) -> Option<clap::Error> {
+    use clap::error::ErrorKind::InvalidUtf8;
+    let name = std::env::args_os().skip(1).find(|arg| arg.to_str().is_none())?;
+    let message = format!("{name:?} is not UTF-8, and no report could name it; rename the file, or link to it\n");
+    (error.kind() == InvalidUtf8).then(|| clap::Error::raw(InvalidUtf8, message))
 }
 
 /// Returns a better error for a misspelt command with a path after it, which clap takes for a path with an extra

@@ -88,6 +88,11 @@ impl CommandLine {
 
     /// Returns the error for a path that does not exist. It may be a mistyped command: `qd1 histroy` parses as a path.
     pub(crate) fn missing(&self, path: &Path) -> Problem {
+        // Where the command is there, its path is meant.
+        let first = std::env::args_os().nth(1).unwrap_or_default();
+        if self.commands.iter().any(|command| *command == *first.to_string_lossy()) {
+            return qd1_runner::place::missing(path);
+        }
         let text = path.to_string_lossy();
         match nearest(&text, self.commands.iter().map(String::as_str)) {
             Some(command) => {

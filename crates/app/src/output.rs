@@ -91,11 +91,16 @@ fn is_of_history(path: &Path, history: &Path) -> bool {
         Some((dir.canonicalize().ok()?, path.file_name()?.to_os_string()))
     };
     let Some(given) = place(path) else { return false };
-    ["", "-wal", "-shm", "-journal"].into_iter().any(|end| {
-        let mut beside = history.as_os_str().to_owned();
-        beside.push(end);
-        place(Path::new(&beside)).is_some_and(|beside| beside == given)
-    })
+    let Some((dir, name)) = place(history) else { return false };
+    // Its journals and spare, locks of runs, and copies of earlier versions.
+    let end = given.1.as_encoded_bytes().strip_prefix(name.as_encoded_bytes());
+    let is_beside = |end: &[u8]| {
+        let is_version = end.strip_prefix(b".v").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
+        matches!(end, b"" | b"-wal" | b"-shm" | b"-journal" | b"-spare")
+            || end.starts_with(b"-") && end.ends_with(b".lock")
+            || is_version
+    };
+    given.0 == dir && end.is_some_and(is_beside)
 }
 
 /// Returns what may be paths among the arguments of this process, but for those that name what may be written: known before

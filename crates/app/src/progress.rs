@@ -8,7 +8,7 @@ use qd1_analysis::stats;
 use qd1_engine::clock;
 use qd1_engine::run::Progress as Watched;
 use qd1_model::plan::time::{OVERHEAD_NS, VISIT_NS};
-use qd1_model::plan::{Arrival, Plan, StepPlan, Stop, Work};
+use qd1_model::plan::{Arrival, Plan, StepPlan, Stop, UNTIL_DONE_NS, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Estimate, OpClass, Subject, printable};
@@ -182,6 +182,7 @@ impl Watch for Progress {
         let longest = match plan.subject {
             Subject::Program => format!("at most {longest} of load, beside making the data"),
             Subject::Limits => format!("about {}, at most {longest}", format_span_ns(plan.likely_ns())),
+            _ if plan.is_until_done() => "until all is done".to_owned(),
             _ => format!("at most {longest}"),
         };
         let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };
@@ -258,10 +259,13 @@ impl Watch for Progress {
 
     fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
         let later: u64 = self.steps.iter().map(|budget| budget.left * budget.visit_ns).sum();
-        let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
+        let left = match stop.max_ns {
+            UNTIL_DONE_NS.. => String::new(),
+            max_ns => format!(", at most {} left", format_span_ns(later + max_ns.saturating_sub(elapsed_ns))),
+        };
         let name = self.steps.get(self.current).map_or("", |budget| budget.name.as_str());
         let position = self.position();
-        let line = format!("{position} {name}, at most {left} left  {}", self.figures);
+        let line = format!("{position} {name}{left}  {}", self.figures);
         self.show(&line);
     }
 

@@ -14,9 +14,8 @@ use qd1_model::plan::{
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::spec::{Effort, Job as JobSpec, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Problem, Subject};
+use qd1_model::{Bytes, Subject};
 use qd1_probe::Machine;
-use qd1_report::Format;
 use qd1_runner::place::Place;
 use qd1_runner::watch::{AdaptiveSteps, Watch};
 use qd1_runner::{RunContext, destroy, execute_adaptive, plan};
@@ -51,10 +50,6 @@ pub(crate) struct LimitsArgs {
 /// # Errors
 /// When the options contradict each other, or the run fails.
 pub(crate) fn run(args: &LimitsArgs, typed: &CommandLine) -> Result<ExitCode> {
-    let format = args.common.output.format();
-    if !matches!(format, Format::Human | Format::Json) {
-        return Err(Problem::usage("qd1 limits prints text or JSON: choose --format human or json").into());
-    }
     let common = &args.common;
     let session = Session::begin(Request { typed, subject: Subject::Limits, common, thresholds: None, fail_on: None })?;
     session.run(&mut Search { args, typed, procedure: None })

@@ -23,6 +23,7 @@ use qd1_model::job::JobStat;
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
+use crate::bounds::Bounds;
 use crate::message;
 use crate::session;
 use crate::signals::Signals;
@@ -320,9 +321,16 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
     grouped
 }
 
-/// Saves the run in the history. A failure is only reported on a terminal: scripts take output on stderr for a failure.
-pub(crate) fn keep(record: &Record) {
-    let kept = session::history().and_then(|store| store.save(record).map(drop));
+/// Saves the run in the history, with what lists and comparisons show of it. A failure is only reported on a terminal: scripts
+/// take output on stderr for a failure.
+fn keep(record: &Record) {
+    let kept = session::history().and_then(|store| {
+        store.save(record)?;
+        let report = Bounds::of_run(record.plan.subject, None)?.judge(record.clone(), false)?;
+        session::note(&store, &report);
+        session::note_measured(&store, record, &session::measured_of(&report));
+        Ok(())
+    });
     if let Err(error) = kept
         && std::io::stderr().is_terminal()
     {

@@ -244,6 +244,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
             .map(|result| result.caveat.clone())
             .find(|text| !text.is_empty())
             .unwrap_or_default(),
+        is_without_ramp: false,
         direct: job.direct && engine.is_some_and(EngineKind::does_io),
         started_ns: measured_ns.saturating_sub(start_ns),
         runtime_ns,

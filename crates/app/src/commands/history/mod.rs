@@ -29,7 +29,7 @@ Examples:
 
 A tag names its runs wherever a run is asked for: qd1 compare @before-upgrade @latest.
 
-Exit codes: 0 done; 1 the history cannot be read or written; 2 wrong usage.";
+Exit codes: 0 done; 1 the history is damaged; 2 wrong usage; 5 it cannot be read or written.";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -55,6 +55,7 @@ pub(crate) enum HistoryCommand {
     /// Print a saved run again, with the current analysis of what it measured
     Show {
         /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
+        #[arg(default_value = "@latest")]
         id: String,
         /// Your own thresholds instead of the built-in ones
         #[arg(long, value_name = "FILE")]
@@ -203,23 +204,25 @@ fn judged(store: &Store, id: &str) -> Option<String> {
 
 fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
     let filter = conditions.filter()?;
-    let store = if is_dry_run { with_hosts(conditions)? } else { session::history()? };
-    if !is_dry_run && conditions.host.is_some() {
+    let path = session::history_path()?;
+    let store = if is_dry_run || !path.exists() { with_hosts(conditions)? } else { Store::open_to_remove(&path)? };
+    if !is_dry_run && conditions.host.is_some() && path.exists() {
         store.learn_hosts()?;
     }
     let rows = store.find(&filter, usize::MAX)?;
     let is_spared = |row: &Row| !row.tags.is_empty() || row.note.is_some() || row.unfinished;
     let (spared, old): (Vec<Row>, Vec<Row>) = rows.into_iter().skip(keep).partition(is_spared);
     let ids: Vec<String> = old.into_iter().map(|row| row.id).collect();
-    if !is_dry_run && !ids.is_empty() {
-        store.remove(&ids)?;
-    }
+    let kept_size = match is_dry_run || ids.is_empty() || store.remove(&ids)? {
+        true => "",
+        false => "; there is no room to make the history smaller, and later runs use theirs",
+    };
     let verb = if is_dry_run { "would be removed" } else { "removed" };
     let spared = match spared.len() {
         0 => String::new(),
         count => format!("; {count} older with tags or notes, or that go on, stay"),
     };
-    let text = format!("{} {verb}{spared}\n", counted(ids.len()));
+    let text = format!("{} {verb}{spared}{kept_size}\n", counted(ids.len()));
     output::write(&DestinationArgs::stdout(), &text)
 }
 

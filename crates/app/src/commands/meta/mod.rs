@@ -71,7 +71,7 @@ impl Job for MetaJob<'_> {
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         if let Some(about_ns) = trial::estimate(&plan, &context.id, context.cancel) {
-            watch.heading(&format!("about {}, by a trial of a few files", format_span_ns(about_ns)));
+            watch.heading(&format!("about {}, by a trial", format_span_ns(about_ns)));
         }
         self.suite.execute(plan, context, watch)
     }

@@ -20,26 +20,62 @@ const MANY: f64 = 1.5;
 const FILES: u64 = 2000;
 const FILE_MAX: u64 = 1 << 20;
 const BYTES_MAX: u64 = 16 << 20;
+/// What is written of a large file.
+const LARGE_MAX: u64 = 64 << 20;
+/// What a random read is taken to need: there is no file yet to try it on.
+const SEEK_NS: f64 = 200_000.0;
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Returns how long the plan's operations on many files will take, ns; `None` where the plan has others, or nothing can be
-/// tried within the space that the plan states.
+/// Returns how long the plan's operations on files will take, ns; `None` where the plan has others, or nothing can be tried
+/// within the space that the plan states.
 pub(super) fn estimate(plan: &Plan, id: &str, cancel: &AtomicBool) -> Option<u64> {
     let works: Vec<&FilesWork> = plan
         .steps
         .iter()
         .map(|step| match &step.work {
-            Work::Files(work) if work.ops.iter().all(|op| !op.is_block()) => Some(work),
+            Work::Files(work) => Some(work),
             _ => None,
         })
         .collect::<Option<_>>()?;
-    let times = Times::of(works.first()?, &plan.target.path, id, cancel).ok()??;
+    let is_large = |work: &&&FilesWork| work.ops.iter().any(|op| op.is_block());
+    let path = &plan.target.path;
+    let times = match works.iter().find(|work| !is_large(work)) {
+        Some(work) => Times::of(work, path, id, cancel).ok()??,
+        None => Times::default(),
+    };
+    let byte_ns = match works.iter().find(is_large) {
+        Some(work) => byte_ns(work, path, id, cancel).ok()?,
+        None => 0.0,
+    };
     let step = |(work, longest_ns): (&&FilesWork, u64)| {
-        let ops: f64 = work.ops.iter().map(|op| times.of_op(*op) * work.count as f64).sum();
-        let end = if work.fsync.end { times.end_ns * work.ops.len() as f64 } else { 0.0 };
-        ((MANY * (ops / f64::from(work.workers.max(1)).sqrt() + end)) as u64).min(longest_ns) + STEP_NS
+        let of_op = |op: &FileOp| match op {
+            FileOp::BlockWrite | FileOp::BlockRead => byte_ns * work.size.0 as f64,
+            FileOp::BlockRewrite => 2.0 * byte_ns * work.size.0 as f64,
+            FileOp::Seek => SEEK_NS * work.seeks as f64,
+            op => MANY * times.of_op(*op) * work.count as f64,
+        };
+        let ops: f64 = work.ops.iter().map(of_op).sum();
+        let end = if work.fsync.end { MANY * times.end_ns * work.ops.len() as f64 } else { 0.0 };
+        ((ops / f64::from(work.workers.max(1)).sqrt() + end) as u64).min(longest_ns) + STEP_NS
     };
     Some(works.iter().zip(plan.steps.iter().map(|step| step.duration_max_ns())).map(step).sum())
+}
+
+/// Returns what each byte of a large file takes to be written and synced, ns.
+fn byte_ns(work: &FilesWork, path: &Path, id: &str, cancel: &AtomicBool) -> Result<f64> {
+    let scratch = Scratch::create(path, &format!("{id}-trial"))?;
+    let mut file = File::create_new(scratch.path().join("large"))?;
+    let chunk = vec![0x5a_u8; usize::try_from(work.chunk.0.clamp(4096, FILE_MAX))?];
+    let (begin_ns, mut written) = (clock::now_ns(), 0_u64);
+    while written < work.size.0.min(LARGE_MAX)
+        && !cancel.load(Ordering::Relaxed)
+        && clock::now_ns() - begin_ns < LONGEST.as_nanos() as u64
+    {
+        file.write_all(&chunk)?;
+        written += chunk.len() as u64;
+    }
+    file.sync_data()?;
+    Ok((clock::now_ns() - begin_ns) as f64 / written.max(1) as f64)
 }
 
 /// What each operation takes, ns.
@@ -115,6 +151,7 @@ impl Times {
         Ok((!cancel.load(Ordering::Relaxed)).then_some(times))
     }
 
+    /// An operation on one of many files.
     fn of_op(&self, op: FileOp) -> f64 {
         match op {
             FileOp::Create => self.create_ns,
