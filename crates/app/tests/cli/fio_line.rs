@@ -166,3 +166,15 @@ fn sigint_prints_what_was_measured_so_far() {
         assert_eq!(report["jobs"][0]["error"], 0);
     }
 }
+
+/// Each list of the history analysed these runs anew.
+#[test]
+fn what_a_run_found_is_noted_with_it() {
+    let place = Place::new();
+    ours(&place, "--name=j --rw=write --bs=4k --size=1m", 0);
+    let db = rusqlite::Connection::open(place.dir().with_extension("db")).unwrap();
+    let sql = "SELECT coalesce(headline, ''), (SELECT count(*) FROM measured WHERE run = id), has_figures FROM run";
+    let noted = db.query_row(sql, [], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)));
+    let (headline, measured, has_figures): (String, u32, bool) = noted.unwrap();
+    assert!(!headline.is_empty() && measured == 1 && has_figures, "{headline:?} {measured} {has_figures}");
+}

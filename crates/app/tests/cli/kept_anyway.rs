@@ -239,7 +239,8 @@ fn threads_that_cannot_be_made_are_an_error_and_no_hang() {
             command.arg(place.dir());
         }
         let output = place.environment(&mut command).output().unwrap();
-        exits(&output, 1);
+        // Of a job file the other jobs ran.
+        exits(&output, if what == "many.toml" { 5 } else { 1 });
         assert!(said(&output.stderr).contains("thread"), "{}", said(&output.stderr));
     }
     assert!(list(&Value::Array(place.runs())).len() <= 1, "only the job file's run has figures");

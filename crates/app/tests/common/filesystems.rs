@@ -6,7 +6,8 @@ use std::path::Path;
 use super::{Place, is_root, names};
 
 /// Steps of 300 ms on disks of a few hundred MiB.
-pub(crate) const TINY: [&str; 8] = ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7"];
+pub(crate) const TINY: [&str; 9] =
+    ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7", "--in-memory"];
 
 /// Whether filesystems can be made with these programs.
 ///

@@ -352,7 +352,7 @@ fn postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table() {
         return skip(test, "too little space for a server");
     }
     let args = ["--only", "ext4", "--rounds", "1", "--steps", "read", "--postgres", "--scale", "1", "--size", "16MiB"];
-    let rest = ["--disk", "1800MiB", "--runtime", "2s", "--quick", "--quiet", "--json"];
+    let rest = ["--disk", "1800MiB", "--runtime", "2s", "--quick", "--quiet", "--in-memory", "--json"];
     let output = place.real_time(&[&["filesystems", place.dir_str()], &args[..], &rest].concat()).output().unwrap();
     if output.status.code() == Some(5) {
         return skip(test, String::from_utf8_lossy(&output.stderr).trim());

@@ -12,6 +12,7 @@ use crate::common::{Place, Running, list, names, or_skip, text, wait_until};
 /// A run that would take minutes, waited for until it measures on a mounted filesystem.
 fn long_run(place: &Place, only: &str) -> Running {
     let args = ["--only", only, "--rounds", "3", "--size", "16MiB", "--disk", "400MiB", "--runtime", "60s", "--json"];
+    let args = [&args[..], &["--in-memory"]].concat();
     let mut command = place.command(&[&["filesystems", place.dir_str()], &args[..]].concat());
     command.env("TMPDIR", place.dir());
     let mut run = Running::start(command);

@@ -203,6 +203,7 @@ fn the_slowest_reads_wait_for_a_disk_and_not_for_memory() {
     let tail = |place: &Place| {
         let args =
             ["check", place.dir_str(), "--size", "16MiB", "--only", "qd1", "--runtime", "2s", "--json", "--no-save"];
+        let args = [&args[..], &["--in-memory"]].concat();
         tail_of_reads(&serde_json::from_value(json(real_time(place, &args))).unwrap())
     };
     // They are few, and what a busy machine does to a few is neither's.

@@ -260,7 +260,7 @@ fn a_full_filesystem_fails_the_job_with_its_name() {
     let place = Place::at(mounted.path());
     // Laid out, it is known before; written without space set aside, in the middle.
     for (line, code) in
-        [("--name=j --rw=read --size=64m", 2), ("--name=j --rw=write --size=64m --bs=64k --fallocate=none", 1)]
+        [("--name=j --rw=read --size=64m", 4), ("--name=j --rw=write --size=64m --bs=64k --fallocate=none", 1)]
     {
         let output = Side::Ours.run(place.dir(), line);
         let stderr = said(&output.stderr);

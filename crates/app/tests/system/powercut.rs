@@ -92,10 +92,19 @@ fn commits_outlive_a_cut_where_syncs_are_carried_out() {
 
 #[test]
 fn commits_are_lost_where_syncs_are_ignored() {
-    let output = or_skip!(after_a_cut(",volatile"));
-    let text = said(&output.stdout);
-    assert_eq!(output.status.code(), Some(3), "{text}{}", said(&output.stderr));
-    assert!(text.contains("acknowledged commits are not on the disk"), "{text}");
+    let mut all = String::new();
+    for _ in 0..3 {
+        let output = or_skip!(after_a_cut(",volatile"));
+        let text = said(&output.stdout);
+        all += &format!("{text}{}", said(&output.stderr));
+        if output.status.code() == Some(3) {
+            assert!(text.contains("acknowledged commits are not on the disk"), "{text}");
+            return;
+        }
+        // Where others write much, the kernel writes out all that waits, also without a sync.
+        assert!(text.starts_with("Kept: the last "), "{text}");
+    }
+    panic!("kept after three cuts: {all}");
 }
 
 #[test]

@@ -179,6 +179,7 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
             _ if error.target_is_unsafe => ProblemKind::Unsafe,
+            errno if [Errno::NOSPC, Errno::DQUOT].contains(&Errno::from_raw_os_error(errno)) => ProblemKind::Unsafe,
             errno if [Errno::ACCESS, Errno::PERM].contains(&Errno::from_raw_os_error(errno)) => ProblemKind::Capability,
             _ => ProblemKind::Usage,
         };
