@@ -19,12 +19,12 @@ pub(crate) enum Access {
 impl Access {
     pub(crate) const fn elsewhere(self) -> &'static str {
         match self {
-            Self::Keep => "set QD1_STORE to a file you can write, or use --no-save",
+            Self::Keep => "set QD1_STORE to a file you can write; a run goes without it by --no-save",
             Self::Rounds => {
                 "a new check over hours needs QD1_STORE set to a file you can write, one that goes on, the history it began in"
             }
             Self::Read => "set QD1_STORE to a history that you can read",
-            Self::Remove => "free a megabyte there, or set QD1_STORE to a copy of it that you can write",
+            Self::Remove => "set QD1_STORE to a copy of it that you can write",
         }
     }
 }
@@ -44,7 +44,8 @@ pub(crate) fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> 
         }
         _ if error.downcast_ref().is_some_and(|error| spare::is_full(error, path)) => {
             let what = match access {
-                Access::Read | Access::Remove => "cannot be used, the disk is full",
+                Access::Read => "cannot be used, the disk is full",
+                Access::Remove => "cannot be used, the disk is full: free a megabyte there",
                 Access::Keep | Access::Rounds => {
                     "cannot grow, the disk is full: `qd1 history prune --keep 20` removes old runs"
                 }
