@@ -24,7 +24,8 @@ const CHECK_MAX_NS: u64 = 100_000_000_000;
 const QUANTILE: f64 = 0.99;
 
 /// Returns further visits, in turn, of the steps whose p99 is not resolved, or whose grade by `thresholds` is not sure, as
-/// many as they need and as there is time for: `elapsed_ns` of the run are over, of which `record` has the steps, and the visits in `left` are still to come.
+/// many as they need and as there is time for: `elapsed_ns` of the run are over, of which `record` has the steps, and the
+/// visits in `left` are still to come.
 #[must_use]
 pub fn more_visits(record: &Record, left: &[Visit], elapsed_ns: u64, thresholds: &Thresholds) -> Vec<Visit> {
     let plan = &record.plan;
@@ -36,6 +37,9 @@ pub fn more_visits(record: &Record, left: &[Visit], elapsed_ns: u64, thresholds:
     let most_ns = planned_ns.min(if planned_ns < QUICK_MAX_NS { QUICK_NS } else { CHECK_NS });
     let left_ns: u64 = left.iter().map(|visit| one_visit_ns(&plan.steps[visit.step])).sum();
     let mut spare_ns = most_ns.saturating_sub(elapsed_ns + left_ns);
+    if spare_ns == 0 {
+        return Vec::new();
+    }
     let undecided = undecided(record, thresholds);
     let mut wanted: Vec<(usize, u32)> = plan
         .steps

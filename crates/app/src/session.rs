@@ -281,8 +281,8 @@ pub(crate) fn refuse_memory(place: &Place, is_wanted: bool) -> Result<(), Proble
         return Ok(());
     }
     Err(Problem::usage(format!(
-        "{} is on {}, which keeps files in memory: there is no disk to measure; choose a directory on a disk, /var/tmp \
-         perhaps, or add --in-memory to measure memory",
+        "{} is on {}, which keeps files in memory: there is no disk to measure; choose a directory on a disk (such as \
+         /var/tmp), or add --in-memory to measure memory",
         place.path.display(),
         filesystem.kind
     )))

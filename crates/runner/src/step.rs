@@ -82,7 +82,8 @@ fn of_visit(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follow
     let part = &step.visit();
     match &part.work {
         Work::Io(work) => {
-            io(run, part, work, seed, step.stop.interval_ns(), follower).with_context(|| format!("step {}", step.name))
+            let once = |part: &StepPlan| io(run, part, work, seed, step.stop.interval_ns(), follower);
+            with_ramp(part, once).with_context(|| format!("step {}", step.name))
         }
         Work::Files(work) if !work.sync.is_none() => durable_files(run, part, work, seed, follower),
         Work::Files(work) => files(run, part, work, seed, follower).with_context(|| format!("step {}", step.name)),
@@ -152,28 +153,20 @@ fn stop_fault(outcome: &Outcome) -> String {
 /// What is measured of a step is as good as nothing below this part of its time.
 const NEXT_TO_NOTHING: u64 = 20;
 
-/// Measures block I/O. Where the ramp left next to nothing of the `io_size` to be measured, on a place that is faster than was
-/// planned for, it is measured again from its beginning, without one.
-fn io(
-    run: &mut Run<'_>,
-    step: &StepPlan,
-    work: &IoWork,
-    seed: u64,
-    interval_ns: u64,
-    follower: &mut Follower<'_>,
-) -> Result<StepRecord> {
-    let record = io_once(run, step, work, seed, interval_ns, follower)?;
+/// Measures block I/O by `once`. Where the ramp left next to nothing of the `io_size` to be measured, on a place that is faster
+/// than was planned for, it is measured again from its beginning, without one.
+fn with_ramp(step: &StepPlan, mut once: impl FnMut(&StepPlan) -> Result<StepRecord>) -> Result<StepRecord> {
+    let record = once(step)?;
     let is_short = record.runtime_ns < step.stop.max_ns / NEXT_TO_NOTHING;
     let is_used_up = step.stop.ramp_ns > 0 && record.ended == Ended::Done && is_short;
     if !is_used_up || !record.errors.is_empty() {
         return Ok(record);
     }
-    let step = StepPlan { stop: Stop { ramp_ns: 0, ..step.stop }, ..step.clone() };
-    let record = io_once(run, &step, work, seed, interval_ns, follower)?;
+    let record = once(&StepPlan { stop: Stop { ramp_ns: 0, ..step.stop }, ..step.clone() })?;
     Ok(StepRecord { is_without_ramp: true, ..record })
 }
 
-fn io_once(
+fn io(
     run: &mut Run<'_>,
     step: &StepPlan,
     work: &IoWork,

@@ -70,7 +70,7 @@ impl Store {
     /// # Errors
     /// When it cannot be created or opened, is not a history, or a newer qd1 wrote it; the message says what to do.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_as(path, Access::Keep)
+        Self::of(file::open(path), path, Access::Keep)
     }
 
     /// The same for a run that cannot be without it.
@@ -78,7 +78,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_for_rounds(path: &Path) -> Result<Self> {
-        Self::open_as(path, Access::Rounds)
+        Self::of(file::open(path), path, Access::Rounds)
     }
 
     /// The same to remove runs. Where the disk is full, the file that was kept for that is given up for it.
@@ -87,14 +87,15 @@ impl Store {
     /// As [`Self::open`].
     pub fn open_to_remove(path: &Path) -> Result<Self> {
         let may_be_full = |error: &anyhow::Error| error.downcast_ref().is_some_and(spare::may_be_full);
-        if file::open(path).is_err_and(|error| may_be_full(&error)) {
-            spare::give_up(path);
-        }
-        Self::open_as(path, Access::Remove)
+        let opened = match file::open(path) {
+            Err(error) if may_be_full(&error) && spare::give_up(path) => file::open(path),
+            opened => opened,
+        };
+        Self::of(opened, path, Access::Remove)
     }
 
-    fn open_as(path: &Path, access: Access) -> Result<Self> {
-        let db = file::open(path).map_err(|error| with_advice(error, path, access))?;
+    fn of(opened: Result<Connection>, path: &Path, access: Access) -> Result<Self> {
+        let db = opened.map_err(|error| with_advice(error, path, access))?;
         Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
     }
 
@@ -103,9 +104,7 @@ impl Store {
     /// # Errors
     /// When it cannot be read, is not a history, or a newer qd1 wrote it; the message says what to do.
     pub fn read(path: &Path) -> Result<Self> {
-        let access = Access::Read;
-        let db = file::read(path).map_err(|error| with_advice(error, path, access))?;
-        Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
+        Self::of(file::read(path), path, Access::Read)
     }
 
     /// Returns true while its path leads to the file that was opened. Whoever has removed or replaced it meanwhile would

@@ -29,6 +29,7 @@ use crate::session;
 use crate::signals::Signals;
 use qd1_model::{Problem, ProblemKind};
 use qd1_runner::id::random_id;
+use qd1_store::Store;
 use qd1_system::{inputs, trust};
 use sink::Sink;
 use watch::Watch;
@@ -77,8 +78,12 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
         sink.write(&banner(invocation))?;
     }
     let outcome = execute(invocation, RunStyle::Fio(&mut sink))?;
-    keep(&outcome.record);
+    let kept_in = keep(&outcome.record);
     let printed = sink.write(&render(invocation, &outcome, flags.status_interval.is_some()));
+    // Once the output is there: it takes a while for a run of hours.
+    if let Some(store) = kept_in {
+        note_found(&store, &outcome.record);
+    }
     let code = u8::from(outcome.has_failed());
     session::exit_code(printed.and(outcome.unwritten.map_or(Ok(code), Err)))
 }
@@ -322,20 +327,24 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
     grouped
 }
 
-/// Saves the run in the history, with what lists and comparisons show of it. A failure is only reported on a terminal: scripts
-/// take output on stderr for a failure.
-fn keep(record: &Record) {
-    let kept = session::history().and_then(|store| {
-        store.save(record)?;
-        let report = Bounds::of_run(record.plan.subject, None)?.judge(record.clone(), false)?;
-        session::note(&store, &report);
-        session::note_measured(&store, record, &session::measured_of(&report));
-        Ok(())
-    });
-    if let Err(error) = kept
+/// Saves the run in the history, and returns that. A failure is only reported on a terminal: scripts take output on stderr for a
+/// failure.
+fn keep(record: &Record) -> Option<Store> {
+    let kept = session::history().and_then(|store| store.save(record).map(|()| store));
+    if let Err(error) = &kept
         && std::io::stderr().is_terminal()
     {
         message::print(format_args!("qd1: this run was not kept: {error:#}"));
+    }
+    kept.ok()
+}
+
+/// Notes what lists and comparisons show of a run. Without it they work it out each time.
+fn note_found(store: &Store, record: &Record) {
+    let report = Bounds::of_run(record.plan.subject, None).and_then(|bounds| bounds.judge(record.clone(), false));
+    if let Ok(report) = report {
+        session::note(store, &report);
+        session::note_measured(store, record, &session::measured_of(&report));
     }
 }
 

@@ -22,7 +22,7 @@ const FILE_MAX: u64 = 1 << 20;
 const BYTES_MAX: u64 = 16 << 20;
 /// What is written of a large file.
 const LARGE_MAX: u64 = 64 << 20;
-/// What a random read is taken to need: there is no file yet to try it on.
+/// Assumed time of a random read: there is no file yet to try one on.
 const SEEK_NS: f64 = 200_000.0;
 const LONGEST: Duration = Duration::from_millis(500);
 
