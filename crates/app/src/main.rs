@@ -7,6 +7,7 @@ mod cli;
 mod command_line;
 mod commands;
 mod exit;
+mod experience;
 mod exports;
 mod given;
 mod in_turn;

@@ -103,9 +103,17 @@ pub struct Predicted {
     pub value: Estimate,
     /// What holds it back most.
     pub bound: Bound,
+    /// Disks of this machine on which the program ran before: by what it was off there the figure is corrected.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub disks_before: u32,
     /// What was measured when the program itself was run afterwards (`--verify`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// All that is predicted from one Record.

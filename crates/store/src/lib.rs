@@ -774,7 +774,10 @@ mod tests {
             |record| record.steps[0].intervals.last_mut().unwrap().start_ns = u64::MAX,
             |record| record.steps[0].intervals[9].streams[0].bins[0].0 = 60_000,
             |record| record.environment.cpus = u32::MAX,
-            |record| record.plan.prediction = Some(qd1_model::plan::prediction::PredictionPlan { scale: u32::MAX }),
+            |record| {
+                record.plan.prediction =
+                    Some(qd1_model::plan::prediction::PredictionPlan { scale: u32::MAX, experience: Vec::new() })
+            },
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let mut record = sample::long_record();

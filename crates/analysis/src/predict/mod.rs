@@ -3,11 +3,13 @@
 //! Each program is a small model of what it waits for: its own work on the processors, and commits, which several
 //! clients share. The commits are those that were measured; the work was measured once for each program (`work.rs`),
 //! and is scaled by what this machine's processor takes for a reference (`environment.sort_ns`). The interval holds
-//! what the commits' own interval leaves open, and by how much the model has been off where it was verified.
+//! what the commits' own interval leaves open, and by how much the model has been off where it was verified: on other
+//! machines, and on this one as far as the run's plan knows (`experience.rs`).
 
 mod disk;
 mod draw;
 mod etcd;
+mod experience;
 mod rounds;
 mod sqlite;
 mod transactions;
@@ -18,12 +20,14 @@ use std::ops::Range;
 
 use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
-use qd1_model::plan::prediction::plain_name;
+use qd1_model::plan::prediction::{Experience, plain_name};
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
 use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};
+use self::experience::Doubt;
+pub use self::experience::{PastError, errors_beside, errors_of, experience};
 use self::rounds::{AdjacentCommits, Rounds};
 use crate::stats::{self, Z_975};
 
@@ -122,6 +126,7 @@ struct Inputs<'a> {
     scale: u32,
     /// What a byte more adds to a commit, ns.
     byte_ns: f64,
+    experience: &'a [Experience],
 }
 
 impl<'a> Inputs<'a> {
@@ -152,8 +157,9 @@ impl<'a> Inputs<'a> {
             removal: waits("journal", OpClass::Delete),
             processors: record.environment.cpus.max(1),
             slowness: slowness(record, about),
-            scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
+            scale: record.plan.prediction.as_ref().map_or(SCALE, |plan| plan.scale),
             byte_ns,
+            experience: record.plan.prediction.as_ref().map_or(&[], |plan| &plan.experience),
         })
     }
 
@@ -165,6 +171,12 @@ impl<'a> Inputs<'a> {
             Predicts::EtcdRate => Some(self.etcd(self.wal.as_ref()?)),
             Predicts::SqliteWalFull | Predicts::SqliteWalNormal | Predicts::SqliteRollbackFull => self.sqlite(what),
         }
+    }
+
+    /// What the model of a figure is expected to be off by, where it was off by `elsewhere` on other machines.
+    fn doubt(&self, what: Predicts, clients: u32, elsewhere: f64) -> Doubt {
+        let known = self.experience.iter().find(|known| (known.what, known.clients) == (what, clients));
+        Doubt::of(elsewhere, known.map_or(&[], |known| &known.errors))
     }
 
     fn transactions(&self, what: Predicts, clients: u32, costs: &work::Transactions) -> Predicted {
@@ -184,9 +196,9 @@ impl<'a> Inputs<'a> {
         };
         let outcome = |commit: &Commits| transactions::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
-        let doubt = Uncertainty { data: self.commit.doubt(), model: costs.doubt };
-        let value = self.commit.figure(|commit| outcome(commit).tps, doubt);
-        Predicted { what, clients, value, bound, verified: None }
+        let model = self.doubt(what, clients, costs.doubt);
+        let value = self.commit.figure(|commit| outcome(commit).tps, self.commit.doubt(), model);
+        Predicted { what, clients, value, bound, disks_before: model.disks, verified: None }
     }
 
     fn etcd(&self, wal: &WaitedFor<'_>) -> Predicted {
@@ -200,11 +212,12 @@ impl<'a> Inputs<'a> {
             pause_ns: work::ETCD_PAUSE_NS * self.slowness,
         };
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
-        let value = wal.figure(rate, Uncertainty { data: wal.doubt(), model: work::ETCD_DOUBT });
+        let model = self.doubt(Predicts::EtcdRate, 1, work::ETCD_DOUBT);
+        let value = wal.figure(rate, wal.doubt(), model);
         // The rate it would reach on a disk that takes no time.
-        let most = rate(&wal.commits(0.0));
+        let most = rate(&wal.commits(0.0)) * (-model.bias).exp();
         let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
-        Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, verified: None }
+        Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, disks_before: model.disks, verified: None }
     }
 
     fn sqlite(&self, what: Predicts) -> Option<Predicted> {
@@ -217,10 +230,8 @@ impl<'a> Inputs<'a> {
         let write_ns = (after_sync_ns + among_many_ns) / 2.0;
         // A run of the time before this was measured has a page cache, like nearly all.
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
-        let doubt = Uncertainty {
-            data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()),
-            model: work::SQLITE_DOUBT,
-        };
+        let data = checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt());
+        let model = self.doubt(what, 1, work::SQLITE_DOUBT);
         let costs = sqlite::Costs {
             write_ns,
             read_ns,
@@ -232,10 +243,10 @@ impl<'a> Inputs<'a> {
             journal_ns,
             name_ns,
         };
-        let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), doubt);
+        let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), data, model);
         let waited = costs.commit_ns(what, self.commit.stream.lat.mean_ns()) - costs.work_ns;
         let bound = if waited > costs.work_ns { Bound::Commits } else { Bound::Processor };
-        Some(Predicted { what, clients: 1, value, bound, verified: None })
+        Some(Predicted { what, clients: 1, value, bound, disks_before: model.disks, verified: None })
     }
 }
 
@@ -258,15 +269,6 @@ fn waits<'a>(record: &'a Record, step: &'a StepRecord, class: OpClass) -> Option
     Some(WaitedFor { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class), work_ns })
 }
 
-/// Uncertainty of a figure.
-#[derive(Clone, Copy)]
-struct Uncertainty {
-    /// Of what was measured: half the width of its interval, as a share of it.
-    data: f64,
-    /// Of the model: the standard deviation of ln(predicted / measured).
-    model: f64,
-}
-
 impl WaitedFor<'_> {
     /// As a disk makes them, each time multiplied by `scale`.
     fn commits(&self, scale: f64) -> Commits {
@@ -282,19 +284,20 @@ impl WaitedFor<'_> {
         }
     }
 
-    /// Returns a figure and its interval, from `model` under longer and shorter waits.
-    fn figure(&self, model: impl Fn(&Commits) -> f64, doubt: Uncertainty) -> Estimate {
-        let of = |scale: f64| model(&self.commits(scale));
+    /// Returns a figure and its interval, from `model` under waits that are longer and shorter by the share `data`, and what
+    /// the model is expected to be off by.
+    fn figure(&self, model: impl Fn(&Commits) -> f64, data: f64, doubt: Doubt) -> Estimate {
+        let of = |scale: f64| model(&self.commits(scale)) * (-doubt.bias).exp();
         let value = of(1.0);
-        let slower = of(1.0 + doubt.data).min(value);
-        let faster = of((1.0 - doubt.data).max(0.05)).max(value);
-        let widen = |data: f64| (data.powi(2) + (Z_975 * doubt.model).powi(2)).sqrt();
+        let slower = of(1.0 + data).min(value);
+        let faster = of((1.0 - data).max(0.05)).max(value);
+        let widen = |data: f64| data.hypot(doubt.half_width);
         let (low, high) = if value > 0.0 {
             let down = if slower > 0.0 { (-widen((value / slower).ln())).exp() } else { 0.0 };
             (value * down, value * widen((faster / value).ln()).exp())
         } else {
             // A rate of none cannot be off by a share of itself; the time of a commit can.
-            (0.0, of((1.0 - doubt.data).max(0.05) * (-Z_975 * work::NONE_DOUBT).exp()))
+            (0.0, of((1.0 - data).max(0.05) * (-Z_975 * work::NONE_DOUBT).exp()))
         };
         let (n, n_effective) = (self.mean.n, self.mean.n_effective);
         Estimate { value: Some(value), low: Some(low), high: Some(high), n, n_effective, n_needed: 0 }

@@ -25,6 +25,7 @@ use qd1_system::tool::memory;
 use crate::args::MeasureArgs;
 use crate::bounds::Bounds;
 use crate::command_line::CommandLine;
+use crate::experience;
 use crate::output;
 use crate::session::{self, Job, Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, builtin, request};
@@ -95,7 +96,8 @@ pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
 /// Predicts from a saved run.
 fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let mut record = session::kept_runs()?.load(id)?;
-    record.plan.prediction = Some(PredictionPlan { scale: args.scale });
+    let experience = experience::on(&record.environment, Some(&record.id));
+    record.plan.prediction = Some(PredictionPlan { scale: args.scale, experience });
     let output = &args.how.common.output;
     let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.is_redacted())?;
     if report.prediction.is_none() {
@@ -118,8 +120,10 @@ impl Job for Prediction<'_> {
     }
 
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
-        let plan = self.commits.plan(place, seed)?;
+        let mut plan = self.commits.plan(place, seed)?;
         self.programs.fit(place, seed)?;
+        let experience = experience::on(&Machine::new().environment(&place.path), None);
+        plan.prediction = Some(PredictionPlan { scale: self.programs.scale, experience });
         Ok(plan)
     }
 
@@ -267,7 +271,6 @@ impl Programs {
     /// Runs the programs, each between two rounds of commits, so that changes of the disk do not count as errors of the
     /// models.
     fn run_after(&mut self, record: &mut Record, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<()> {
-        record.plan.prediction = Some(PredictionPlan { scale: self.scale });
         let commits = record.plan.clone();
         if let Some(verifying) = self.verifying(&commits) {
             watch.heading(&verifying);

@@ -3,11 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::prediction::Predicts;
+
 /// What a prediction assumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionPlan {
     /// pgbench's scale.
     pub scale: u32,
+    /// What predictions were off by on this machine, of the runs that were kept when this one was planned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub experience: Vec<Experience>,
+}
+
+/// What predictions of one figure were off by where its program ran on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Experience {
+    /// Of what.
+    pub what: Predicts,
+    /// Clients at once.
+    pub clients: u32,
+    /// ln(predicted / measured), one for each disk, without experience.
+    pub errors: Vec<f64>,
 }
 
 /// Returns the name of a step that is measured again; `round` is 2 for the second time.

@@ -19,6 +19,9 @@ const ROUNDS_MAX: u32 = 1_000_000;
 const CPUS_MAX: u32 = 65_536;
 /// Ten times what the command line accepts.
 const SCALE_MAX: u32 = 1_000_000;
+/// Errors of predictions, and how large one is: a factor of e to that power.
+const ERRORS_MAX: usize = 10_000;
+const ERROR_MAX: f64 = 50.0;
 
 impl Record {
     /// Checks the numbers that decide how much memory the analysis takes.
@@ -30,8 +33,14 @@ impl Record {
         if cpus > CPUS_MAX {
             return Err(format!("it has {cpus} processors"));
         }
-        if let Some(plan) = self.plan.prediction.filter(|plan| plan.scale > SCALE_MAX) {
-            return Err(format!("it predicts for a scale of {}", plan.scale));
+        if let Some(plan) = &self.plan.prediction {
+            if plan.scale > SCALE_MAX {
+                return Err(format!("it predicts for a scale of {}", plan.scale));
+            }
+            let errors = plan.experience.iter().flat_map(|known| &known.errors);
+            if errors.clone().count() > ERRORS_MAX || errors.clone().any(|error| !(error.abs() <= ERROR_MAX)) {
+                return Err("its experience of predictions is impossible".to_owned());
+            }
         }
         self.check_rounds()?;
         check_steps(&self.steps, self.plan.over.is_some())

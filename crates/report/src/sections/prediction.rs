@@ -89,6 +89,9 @@ pub(crate) fn brief(page: &mut Page, prediction: &Prediction) {
     if prediction.rows.iter().any(|row| row.verified.is_some_and(|verified| !verified.holds)) {
         page.prose(2, "!: outside of the predicted interval.");
     }
+    if let Some(corrected) = corrected(prediction) {
+        page.prose(2, &corrected);
+    }
     for missing in &prediction.missing {
         page.prose(2, &format!("Not predicted: {missing}."));
     }
@@ -153,8 +156,8 @@ pub(crate) fn markdown(text: &mut String, report: &Report, prediction: &Predicti
     for why in unmeasured(report, prediction) {
         *text += &format!("\n{}\n", crate::table::escaped(&why));
     }
-    if let Some(moved) = moved(prediction) {
-        *text += &format!("\n{moved}\n");
+    for said in moved(prediction).into_iter().chain(corrected(prediction)) {
+        *text += &format!("\n{said}\n");
     }
     *text += &format!("\n{NOTE}\n\n");
 }
@@ -194,6 +197,21 @@ fn moved(prediction: &Prediction) -> Option<String> {
              The first commits alone predicted: {figures}."
         )
     })
+}
+
+/// Returns which figures are corrected by what programs did on this machine before.
+fn corrected(prediction: &Prediction) -> Option<String> {
+    let mut disks: Vec<(Program, u32)> = Vec::new();
+    for row in prediction.rows.iter().filter(|row| row.disks_before > 0) {
+        match disks.iter_mut().find(|(program, _)| *program == row.what.program()) {
+            Some((_, most)) => *most = row.disks_before.max(*most),
+            None => disks.push((row.what.program(), row.disks_before)),
+        }
+    }
+    let programs = disks.iter().map(|(program, disks)| format!("{} ({disks})", program.title()));
+    let programs = programs.collect::<Vec<_>>().join(", ");
+    let what = "Corrected by how far predictions were off where the program itself ran on this machine before (disks)";
+    (!disks.is_empty()).then(|| format!("{what}: {programs}."))
 }
 
 /// Returns a row's cells: what, figure, interval, and what limits it.
@@ -282,6 +300,7 @@ mod tests {
             clients: 1,
             value: Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() },
             bound: Bound::Commits,
+            disks_before: 0,
             verified: None,
         };
         let said = |row: &Predicted| (cells(row)[1].clone(), cells(row)[2].clone(), spoken(row));
@@ -306,7 +325,8 @@ mod tests {
             at_first: None,
             error_at_first: None,
         };
-        let row = |what, verified| Predicted { what, clients: 1, value, bound: Bound::Commits, verified };
+        let row =
+            |what, verified| Predicted { what, clients: 1, value, bound: Bound::Commits, disks_before: 0, verified };
         let rows = vec![row(Predicts::SqliteWalFull, Some(verified)), row(Predicts::EtcdRate, None)];
         let mut report = crate::samples::fast_nvme();
         let prediction = Prediction { rows, missing: Vec::new() };
@@ -330,8 +350,14 @@ mod tests {
             high: Some(value * 2.0),
             ..Estimate::default()
         };
-        let row =
-            |what, clients, verified| Predicted { what, clients, value: of(1000.0), bound: Bound::Commits, verified };
+        let row = |what, clients, verified| Predicted {
+            what,
+            clients,
+            value: of(1000.0),
+            bound: Bound::Commits,
+            disks_before: 0,
+            verified,
+        };
         let verified = |measured, holds| {
             let (value, exactness, error) = (of(measured), Exactness::Measured, Some(1000.0 / measured - 1.0));
             Some(Verified { value, exactness, error, holds, at_first: None, error_at_first: None })
@@ -365,7 +391,14 @@ mod tests {
             Some(Verified { value, exactness, error: Some(-0.2), holds: true, at_first: None, error_at_first: None })
         };
         let value = Estimate { value: Some(80.0), low: Some(60.0), high: Some(110.0), ..Estimate::default() };
-        let mut row = Predicted { what: Predicts::EtcdRate, clients: 1, value, bound: Bound::Commits, verified: None };
+        let mut row = Predicted {
+            what: Predicts::EtcdRate,
+            clients: 1,
+            value,
+            bound: Bound::Commits,
+            disks_before: 0,
+            verified: None,
+        };
         assert_eq!(measured(&row)[0], "-");
         row.verified = verified(Exactness::AtLeast);
         assert_eq!(measured(&row), [">100", "-20 %"].map(str::to_owned));

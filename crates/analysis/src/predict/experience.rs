@@ -1,0 +1,187 @@
+//! What predictions were off by where the programs themselves ran on this machine before, and what that says of the next one.
+//!
+//! The error of a model, ln(predicted / measured), is taken to have two parts: one of the machine, which all its disks
+//! share (its processors, its version of the program), and one of the disk. Both are normal, and how large they are
+//! together was measured on other machines (`work.rs`). The machine's part is `SHARED` times the variance of the disk's, as on
+//! five disks drawn at random that one machine measured (docs/method/predict.md). So the errors of a few disks here
+//! give a Student distribution of the next one's: its mean is taken off, its width is the doubt that is left (normal inverse
+//! gamma: O'Hagan and Forster 2004, Bayesian Inference, section 11.3).
+
+use qd1_model::Record;
+use qd1_model::plan::prediction::{Experience, PredictionPlan};
+use qd1_model::plan::program::Program;
+use qd1_model::prediction::{Exactness, Predicted, Predicts};
+use qd1_model::record::program::Setting;
+
+use super::{FIGURES, Inputs, predict, rounds::Rounds, verified};
+use crate::stats::{Z_975, t_975};
+
+/// The variance of what is the machine's, as a multiple of what is the disk's.
+const SHARED: f64 = 4.0;
+/// Errors that what was measured on other machines is worth, where it says how far disks of one machine differ.
+const ELSEWHERE: f64 = 8.0;
+
+/// What a model is expected to be off by, as logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Doubt {
+    /// ln(predicted / measured).
+    pub(super) bias: f64,
+    /// Half the width of its 95 % interval.
+    pub(super) half_width: f64,
+    /// Disks on which it was measured here.
+    pub(super) disks: u32,
+}
+
+impl Doubt {
+    /// That of a model that was off by the standard deviation `elsewhere` on other machines, and here by these `errors`.
+    pub(super) fn of(elsewhere: f64, errors: &[f64]) -> Self {
+        let n = errors.len() as f64;
+        if errors.is_empty() {
+            return Self { bias: 0.0, half_width: Z_975 * elsewhere, disks: 0 };
+        }
+        let of_disk = elsewhere.powi(2) / (1.0 + SHARED);
+        let mean = errors.iter().sum::<f64>() / n;
+        let weight = n + 1.0 / SHARED;
+        let about_mean: f64 = errors.iter().map(|error| (error - mean).powi(2)).sum();
+        let squares = ELSEWHERE * of_disk + about_mean + n / SHARED / weight * mean.powi(2);
+        let df = ELSEWHERE + n;
+        let scale = (squares / df * (1.0 + 1.0 / weight)).sqrt();
+        Self {
+            bias: n * mean / weight,
+            half_width: t_975(df) * scale,
+            disks: u32::try_from(errors.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// An error of a model on one disk: of what, for how many clients, and ln(predicted / measured).
+pub type PastError = (Predicts, u32, f64);
+
+/// Returns how far the models were off in a kept run of `qd1 predict --verify`.
+#[must_use]
+pub fn errors_of(record: &Record) -> Vec<PastError> {
+    let mut plain = record.clone();
+    plain.plan.prediction =
+        record.plan.prediction.clone().map(|plan| PredictionPlan { experience: Vec::new(), ..plan });
+    let rows = predict(&plain).map(|prediction| prediction.rows).unwrap_or_default();
+    rows.iter().filter_map(error).collect()
+}
+
+/// Returns how far the models are off for a kept run of `qd1 app`, by `commits` that were measured at the same place.
+#[must_use]
+pub fn errors_beside(app: &Record, commits: &Record) -> Vec<PastError> {
+    let mut commits = commits.clone();
+    let Some(scale) = scale_of(app) else { return Vec::new() };
+    commits.plan.prediction = Some(PredictionPlan { scale, experience: Vec::new() });
+    let first = Rounds::of(&commits).first();
+    let Some(inputs) = Inputs::of(&commits, &first, &first) else { return Vec::new() };
+    let of = |(what, clients)| {
+        let mut row = inputs.predict(what, clients)?;
+        row.verified = verified::verified(app, &row, None);
+        error(&row)
+    };
+    FIGURES.into_iter().filter_map(of).collect()
+}
+
+/// Joins the errors of several disks.
+#[must_use]
+pub fn experience(disks: &[Vec<PastError>]) -> Vec<Experience> {
+    let of = |(what, clients)| {
+        let of_disk = |errors: &Vec<PastError>| {
+            let same = errors.iter().filter(|error| (error.0, error.1) == (what, clients)).map(|error| error.2);
+            let (count, sum) = same.fold((0.0, 0.0), |(count, sum), error| (count + 1.0, sum + error));
+            (count > 0.0).then(|| sum / count)
+        };
+        let errors: Vec<f64> = disks.iter().filter_map(of_disk).collect();
+        (!errors.is_empty()).then_some(Experience { what, clients, errors })
+    };
+    FIGURES.into_iter().filter_map(of).collect()
+}
+
+/// The error of a figure that was measured; of one of which only a bound is known, where it is wrong by that alone.
+fn error(row: &Predicted) -> Option<PastError> {
+    let verified = row.verified?;
+    let error = verified.error.filter(|error| *error > -1.0)?;
+    let is_known = verified.exactness == Exactness::Measured || error != 0.0;
+    is_known.then(|| (row.what, row.clients, error.ln_1p()))
+}
+
+/// The scale of a program's tables; nothing where it did not run as predicted: with other transactions, or commits that are
+/// not durable.
+fn scale_of(app: &Record) -> Option<u32> {
+    let about = app.app.as_ref()?;
+    let setting = |name: &str| value_of(&about.settings, name);
+    match about.program {
+        Program::Postgres => {
+            let is_durable =
+                ["fsync", "synchronous_commit", "full_page_writes"].iter().all(|name| setting(name) == Some("on"));
+            let is_usual = setting("pgbench script").is_some_and(|script| script.contains("tpcb-like"));
+            let is_delayed = setting("commit_delay").is_some_and(|delay| delay != "0");
+            (is_durable && is_usual && !is_delayed).then(|| setting("pgbench scale")?.parse().ok())?
+        }
+        Program::Mysql => {
+            let is_durable = setting("innodb_flush_log_at_trx_commit") == Some("1");
+            is_durable.then(|| setting("scale")?.split_whitespace().next()?.parse().ok())?
+        }
+        Program::Etcd | Program::Sqlite => Some(super::SCALE),
+        _ => None,
+    }
+}
+
+fn value_of<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
+    settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_errors_the_doubt_is_that_of_other_machines() {
+        assert_eq!(Doubt::of(0.45, &[]), Doubt { bias: 0.0, half_width: Z_975 * 0.45, disks: 0 });
+    }
+
+    #[test]
+    fn what_all_disks_of_a_machine_share_is_taken_off_and_the_rest_is_left() {
+        // Normal errors: 0.4 of the machine, and these of its disks.
+        let disks = [0.15, -0.2, 0.05];
+        let doubt = Doubt::of(0.45, &disks.map(|of_disk| 0.4 + of_disk));
+        assert!((0.34..0.4).contains(&doubt.bias), "{doubt:?}");
+        assert!(doubt.half_width < 0.6 * Z_975 * 0.45 && doubt.half_width > Z_975 * 0.15, "{doubt:?}");
+        let apart = Doubt::of(0.45, &[1.0, -1.0, 0.5, -0.8]);
+        assert!(apart.half_width > Z_975 * 0.45, "disks that differ by more than elsewhere: {apart:?}");
+        let many = Doubt::of(0.45, &[0.3; 40]);
+        assert!((many.bias - 0.3).abs() < 0.01 && many.half_width < 0.3, "{many:?}");
+    }
+
+    /// Machines and disks as the model has them: the interval holds as often as it says.
+    #[test]
+    fn intervals_hold_for_the_next_disk() {
+        let mut random = crate::random::Random::new(7);
+        let elsewhere = 0.45f64;
+        let of_disk = (elsewhere.powi(2) / (1.0 + SHARED)).sqrt();
+        for seen in [1, 3, 10] {
+            let mut held = 0;
+            for _ in 0..4000 {
+                let machine = SHARED.sqrt() * of_disk * random.normal();
+                let mut next = || machine + of_disk * random.normal();
+                let errors: Vec<f64> = (0..seen).map(|_| next()).collect();
+                let doubt = Doubt::of(elsewhere, &errors);
+                held += u32::from((next() - doubt.bias).abs() <= doubt.half_width);
+            }
+            let share = f64::from(held) / 4000.0;
+            assert!((0.93..0.985).contains(&share), "{seen} disks: {share}");
+        }
+    }
+
+    #[test]
+    fn a_disk_has_one_vote() {
+        let one = |error: f64| (Predicts::SqliteWalFull, 1, error);
+        let disks = [vec![one(0.2), one(0.4)], vec![one(0.1), (Predicts::EtcdRate, 1, 1.0)], Vec::new()];
+        let joined = experience(&disks);
+        assert_eq!(joined.len(), 2);
+        let of = |what| joined.iter().find(|known| known.what == what).unwrap().errors.clone();
+        assert!(of(Predicts::SqliteWalFull).iter().zip([0.3, 0.1]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-12));
+        assert_eq!(of(Predicts::EtcdRate), [1.0]);
+    }
+}
