@@ -32,7 +32,7 @@ fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     let is_lawful = |seen: &mut Vec<_>| {
         let report: Report = serde_json::from_value(json(real_time(&disk.place, &args))).unwrap();
         disk.place.assert_empty();
-        let table = report.sync.unwrap();
+        let table = report.part::<qd1_model::sync::SyncTable>().unwrap();
         let median = |sync: Sync, writes: u32| {
             let alike = |row: &&qd1_model::sync::SyncRow| row.method.sync == sync && row.writes_per_sync == writes;
             let row = table.rows.iter().find(alike).unwrap_or_else(|| panic!("{sync:?} is not in {:?}", table.rows));
