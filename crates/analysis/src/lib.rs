@@ -27,6 +27,7 @@ mod judge;
 pub mod limits;
 pub mod meta;
 mod over;
+mod parts;
 pub mod predict;
 mod random;
 pub mod reference;
@@ -49,7 +50,7 @@ pub use summarize::summarize;
 
 use qd1_model::figure::Summary;
 use qd1_model::report::no_disk;
-use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
+use qd1_model::{Finding, Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 
 /// Analyses `record`: figures, findings (most severe first), verdicts by `thresholds`
 /// and the grades of what its suite expects.
@@ -60,9 +61,8 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
     let mut report = unjudged(record, summary);
     let (record, summary) = (&report.record, &report.summary);
-    report.filesystems = filesystems::compare(record, summary);
-    // Each filesystem has an environment of its own, and so its own findings; they are in the table.
-    if report.filesystems.is_some() {
+    if let Some(alone) = parts::alone(record, summary) {
+        report.parts.push(alone);
         return report;
     }
     let mut findings = findings(record, summary);
@@ -79,20 +79,14 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report.criteria = judge_criteria(record, summary, &findings);
     let judged = report.verdicts.iter().flat_map(|verdict| &verdict.judged).chain(&report.criteria);
     detect::weigh_by_effect(&mut findings, &judged.collect::<Vec<_>>());
-    report.over = over::summary(record, summary, &findings, thresholds);
-    report.sweep = sweep::surface(record);
-    if let Some(surface) = &report.sweep {
-        findings.extend(sweep::findings(surface));
+    let judged = parts::Judged { record, summary, findings: &findings, thresholds };
+    report.parts = parts::PARTS.iter().filter_map(|work_out| work_out(&judged)).collect();
+    let more: Vec<Finding> = report.parts.iter().flat_map(parts::findings).collect();
+    if !more.is_empty() {
+        findings.extend(more);
         detect::sort(&mut findings);
     }
     report.findings = detect::merge_repeated(findings);
-    report.identity = identify::identify(record);
-    report.meta = meta::table(record, summary);
-    report.sync = sync::table(record);
-    report.limits = (record.plan.subject == Subject::Limits).then(|| limits::of_record(record));
-    report.app = apps::summarize(record);
-    let is_asked = record.plan.subject == Subject::Predict || record.plan.prediction.is_some();
-    report.prediction = is_asked.then(|| predict::predict(record)).flatten();
     report
 }
 
@@ -105,17 +99,9 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         durability: None,
         criteria: Vec::new(),
         findings: Vec::new(),
-        sweep: None,
-        meta: None,
-        identity: None,
-        sync: None,
-        limits: None,
-        filesystems: None,
-        app: None,
-        prediction: None,
+        parts: Vec::new(),
         standings: Vec::new(),
         among_vps: Vec::new(),
-        over: None,
         summary,
         record,
     }

@@ -280,14 +280,14 @@ mod tests {
     }
 
     fn grades(report: &Report) -> Vec<Grade> {
-        report.over.as_ref().unwrap().criteria[0].hours.iter().map(|hour| hour.grade).collect()
+        report.part::<OverSummary>().unwrap().criteria[0].hours.iter().map(|hour| hour.grade).collect()
     }
 
     #[test]
     fn each_hour_has_the_grade_of_its_own_rounds_where_they_differ() {
         let report = judged(two_hours(400), &["reads"]);
         assert_eq!(grades(&report), [Grade::Pass, Grade::Fail]);
-        let hours = &report.over.as_ref().unwrap().criteria[0].hours;
+        let hours = &report.part::<OverSummary>().unwrap().criteria[0].hours;
         assert_eq!((hours[0].rounds, hours[1].from_unix_ns), (15, HOUR_NS));
         let value = |hour: usize| hours[hour].figure.unwrap().value.unwrap() / 1e3;
         assert!((90.0..130.0).contains(&value(0)) && (360.0..500.0).contains(&value(1)), "{} {}", value(0), value(1));
@@ -319,7 +319,7 @@ mod tests {
     fn hours_without_a_round_are_counted_as_far_as_the_run_has_come() {
         let mut record = two_hours(100);
         record.plan.over.as_mut().unwrap().duration_ns = 6 * HOUR_NS;
-        let unseen = |record: &Record| judged(record.clone(), &["reads"]).over.unwrap().unseen_hours;
+        let unseen = |record: &Record| judged(record.clone(), &["reads"]).part::<OverSummary>().unwrap().unseen_hours;
         assert_eq!(unseen(&record), 4);
         (record.interrupted, record.elapsed_ns) = (true, 2 * HOUR_NS);
         assert_eq!(unseen(&record), 0);

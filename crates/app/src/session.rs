@@ -9,6 +9,7 @@ use qd1_analysis::compare;
 use qd1_analysis::trend::kept_figures;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::op::Ended;
+use qd1_model::part::Part;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
 use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, printable_lines};
@@ -375,7 +376,7 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
         Some(FailOn::Marginal) => &[Grade::Fail, Grade::NotResolved, Grade::Marginal],
     };
     let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
-    let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
+    let rules = report.parts.iter().flat_map(Part::grades);
     // A class that could not be judged for want of a disk was not resolved.
     let unjudged = report.no_disk().filter(|_| report.record.plan.subject == Subject::Check);
     let verdicts = verdicts.chain(unjudged.map(|_| Grade::NotResolved));

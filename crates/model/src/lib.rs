@@ -21,6 +21,7 @@ pub mod meta;
 pub mod metric;
 pub mod op;
 pub mod over;
+pub mod part;
 pub mod plan;
 pub mod plat;
 pub mod prediction;

@@ -21,6 +21,7 @@ mod rewrite;
 mod safe;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
+mod section;
 mod sections;
 mod table;
 mod trend;

@@ -3,16 +3,13 @@
 use qd1_model::Report;
 use serde_json::Value;
 
-/// Returns `report`, whose JSON is `json`, after `change`. It goes by its JSON as text, as the history does: the code that
+/// Returns the report whose JSON is `json`, after `change`. It goes by its JSON as text, as the history does: the code that
 /// reads all types out of values would be as large once more.
 ///
 /// # Errors
 /// When the report is no JSON, which only a figure without a value makes it.
-pub(crate) fn rewritten(report: &Report, json: &[u8], change: impl FnOnce(&mut Value)) -> serde_json::Result<Report> {
+pub(crate) fn rewritten(json: &[u8], change: impl FnOnce(&mut Value)) -> serde_json::Result<Report> {
     let mut value = serde_json::from_slice(json)?;
     change(&mut value);
-    let mut rewritten: Report = serde_json::from_slice(&serde_json::to_vec(&value)?)?;
-    // No part of the JSON, and made of numbers.
-    rewritten.limits.clone_from(&report.limits);
-    Ok(rewritten)
+    serde_json::from_slice(&serde_json::to_vec(&value)?)
 }

@@ -16,7 +16,7 @@ pub(crate) fn safe(report: &Report) -> Option<Cow<'_, Report>> {
     if !has_hidden(&json) {
         return Some(Cow::Borrowed(report));
     }
-    let mut shown = rewritten(report, &json, write_out).ok()?;
+    let mut shown = rewritten(&json, write_out).ok()?;
     shown.record.command.clone_from(&report.record.command);
     Some(Cow::Owned(shown))
 }

@@ -150,6 +150,18 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
+/// Returns a cell as RFC 4180 has it. One that a spreadsheet would take for a formula begins with an apostrophe.
+pub(crate) fn quoted(field: &str) -> String {
+    if field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err() {
+        return quoted(&format!("'{field}"));
+    }
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -281,7 +281,7 @@ pub fn study(seeds: Seeds, count: u64) -> Vec<Row> {
                 for (held, (figure, truth)) in row.day.iter_mut().zip(figures.into_iter().zip(truths(levels))) {
                     held.add(Some(figure), truth);
                 }
-                let over = report.over.as_ref().expect("it is a check over hours");
+                let over = report.part::<qd1_model::over::OverSummary>().expect("it is a check over hours");
                 for (number, levels) in levels.chunks(HOUR_S).enumerate() {
                     let [_, p99, _, mean, _] = truths(levels);
                     let [of_p99, of_mean] = [0, 1].map(|at: usize| &over.criteria[at].hours[number]);

@@ -178,7 +178,7 @@ fn claims(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
             let report = analyse(record, &thresholds(&limits));
             let stream = report.summary.stream("reads", OpClass::Read).expect("it was measured");
             days.add(stream.lat_mean_ns, f64::from(rounds), average(stretch));
-            let over = report.over.expect("it is a check over hours");
+            let over = report.part::<qd1_model::over::OverSummary>().expect("it is a check over hours");
             let per_hour = (HOUR_S / ROW_S) as usize;
             for (hour, means) in stretch.chunks(per_hour).enumerate().filter(|(_, part)| part.len() == per_hour) {
                 let truth = average(means);

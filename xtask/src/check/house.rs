@@ -24,6 +24,21 @@ const UNSAFE_HOMES: &[&str] = &["crates/engine/", "crates/probe/", "crates/trace
 const CLAP_HOMES: &[&str] =
     &["crates/app/src/commands/", "crates/app/src/cli", "crates/app/src/args.rs", "crates/app/src/main.rs", "xtask/"];
 
+/// Where a report may be asked for the part of one kind of run: the parts, how they are worked out, their sections and charts,
+/// the command of that kind, and what is for tests alone. All else loops over the parts.
+const PART_HOMES: &[&str] = &[
+    "crates/model/src/part.rs",
+    "crates/model/src/report.rs",
+    "crates/analysis/src/parts.rs",
+    "crates/report/src/sections/",
+    "crates/report/src/plot/",
+    "crates/report/src/samples/",
+    "crates/app/src/commands/",
+    "crates/truth/",
+];
+/// How it is asked.
+const ASKS: &[&str] = &[concat!(".pa", "rt::<"), concat!(".part_", "mut::<"), concat!("Is", "Part")];
+
 /// Code that says that something is missing. Split, so that this table does not find itself.
 const LEFT_BEHIND: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("#[", "ignore")];
 /// Marks in comments that say the same.
@@ -97,6 +112,15 @@ fn scan(path: &str, source: &str, found: &mut Found) {
             fault(index + 1, &format!("{mark} must not be left behind"));
         }
     }
+    let lines = lines_before_tests(&code);
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    let asks = |line: &str| ASKS.iter().any(|ask| line.contains(ask));
+    if !is_test
+        && !PART_HOMES.iter().any(|home| path.starts_with(home))
+        && let Some(index) = code.lines().take(lines).position(asks)
+    {
+        fault(index + 1, "a report is asked for its kind here: let its section say it (crates/report/src/sections)");
+    }
     let clap = code.lines().position(|line| has_word(line, "clap"));
     if let Some(index) = clap.filter(|_| !CLAP_HOMES.iter().any(|home| path.starts_with(home))) {
         fault(index + 1, "clap belongs in app/src/commands, cli, args.rs and main.rs only: take plain options");
@@ -104,7 +128,6 @@ fn scan(path: &str, source: &str, found: &mut Found) {
     if is_crate_root(path) && !may_be_unsafe && !code.contains("#![forbid(unsafe_code)]") {
         fault(1, "a crate other than engine, probe, trace and simdisk says #![forbid(unsafe_code)]");
     }
-    let lines = lines_before_tests(&code);
     if lines > LINES_MAX {
         fault(lines, &format!("{lines} lines before the tests; {LINES_MAX} are the limit: split the file"));
     } else if lines > LINES_NOTED {
@@ -162,6 +185,15 @@ mod tests {
     fn the_engine_may_be_unsafe_and_words_in_text_are_no_code() {
         assert!(found("crates/engine/src/uring.rs", "//! Rings.\nfn f() { unsafe {} }\n").faults.is_empty());
         assert!(found("crates/model/src/a.rs", "//! No unsafe here.\nconst A: &str = \"unsafe\";\n").faults.is_empty());
+    }
+
+    #[test]
+    fn a_report_is_asked_for_its_kind_in_sections_alone() {
+        let source = format!("//! A format.\nfn f() {{\n    report{}Surface>();\n}}\n", ASKS[0]);
+        assert!(found("crates/report/src/formats/csv.rs", &source).faults[0].contains(":3: a report is asked"));
+        assert!(found("crates/report/src/sections/sweep.rs", &source).faults.is_empty());
+        let tested = source.replace("fn f", "#[cfg(test)]\nmod tests {\nfn f");
+        assert!(found("crates/report/src/formats/csv.rs", &tested).faults.is_empty());
     }
 
     #[test]

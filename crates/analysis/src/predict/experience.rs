@@ -8,12 +8,12 @@
 //! gamma: O'Hagan and Forster 2004, Bayesian Inference, section 11.3).
 
 use qd1_model::Record;
-use qd1_model::plan::prediction::{Experience, PredictionPlan};
+use qd1_model::plan::prediction::{DiskError, Experience, PredictionPlan};
 use qd1_model::plan::program::Program;
 use qd1_model::prediction::{Exactness, Predicted, Predicts};
 use qd1_model::record::program::Setting;
 
-use super::{FIGURES, Inputs, predict, rounds::Rounds, verified};
+use super::{FIGURES, Inputs, predict, rounds::Rounds, verified, work};
 use crate::stats::{Z_975, t_975};
 
 /// The variance of what is the machine's, as a multiple of what is the disk's.
@@ -34,15 +34,17 @@ pub(super) struct Doubt {
 
 impl Doubt {
     /// That of a model that was off by the standard deviation `elsewhere` on other machines, and here by these `errors`.
-    pub(super) fn of(elsewhere: f64, errors: &[f64]) -> Self {
-        let n = errors.len() as f64;
+    pub(super) fn of(elsewhere: f64, errors: &[DiskError]) -> Self {
         if errors.is_empty() {
             return Self { bias: 0.0, half_width: Z_975 * elsewhere, disks: 0 };
         }
         let of_disk = elsewhere.powi(2) / (1.0 + SHARED);
-        let mean = errors.iter().sum::<f64>() / n;
+        // An error that the commits' own interval may explain counts as a part of one.
+        let weight_of = |one: &DiskError| of_disk / (of_disk + one.sd.powi(2));
+        let n: f64 = errors.iter().map(weight_of).sum();
+        let mean = errors.iter().map(|one| weight_of(one) * one.error).sum::<f64>() / n;
         let weight = n + 1.0 / SHARED;
-        let about_mean: f64 = errors.iter().map(|error| (error - mean).powi(2)).sum();
+        let about_mean: f64 = errors.iter().map(|one| weight_of(one) * (one.error - mean).powi(2)).sum();
         let squares = ELSEWHERE * of_disk + about_mean + n / SHARED / weight * mean.powi(2);
         let df = ELSEWHERE + n;
         let scale = (squares / df * (1.0 + 1.0 / weight)).sqrt();
@@ -54,8 +56,8 @@ impl Doubt {
     }
 }
 
-/// An error of a model on one disk: of what, for how many clients, and ln(predicted / measured).
-pub type PastError = (Predicts, u32, f64);
+/// An error of a model on one disk: of what, for how many clients, and how large.
+pub type PastError = (Predicts, u32, DiskError);
 
 /// Returns how far the models were off in a kept run of `qd1 predict --verify`.
 #[must_use]
@@ -87,12 +89,12 @@ pub fn errors_beside(app: &Record, commits: &Record) -> Vec<PastError> {
 #[must_use]
 pub fn experience(disks: &[Vec<PastError>]) -> Vec<Experience> {
     let of = |(what, clients)| {
+        // Of several on one disk that which is known best.
         let of_disk = |errors: &Vec<PastError>| {
             let same = errors.iter().filter(|error| (error.0, error.1) == (what, clients)).map(|error| error.2);
-            let (count, sum) = same.fold((0.0, 0.0), |(count, sum), error| (count + 1.0, sum + error));
-            (count > 0.0).then(|| sum / count)
+            same.min_by(|a, b| a.sd.total_cmp(&b.sd))
         };
-        let errors: Vec<f64> = disks.iter().filter_map(of_disk).collect();
+        let errors: Vec<DiskError> = disks.iter().filter_map(of_disk).collect();
         (!errors.is_empty()).then_some(Experience { what, clients, errors })
     };
     FIGURES.into_iter().filter_map(of).collect()
@@ -103,7 +105,21 @@ fn error(row: &Predicted) -> Option<PastError> {
     let verified = row.verified?;
     let error = verified.error.filter(|error| *error > -1.0)?;
     let is_known = verified.exactness == Exactness::Measured || error != 0.0;
-    is_known.then(|| (row.what, row.clients, error.ln_1p()))
+    let ends = row.value.high.zip(row.value.low).filter(|(_, low)| *low > 0.0);
+    let (high, low) = ends.filter(|_| is_known)?;
+    // What is wider than the model's own doubt comes of the commits.
+    let sd = ((high / low).ln() / 2.0 / Z_975).powi(2) - elsewhere(row.what).powi(2);
+    Some((row.what, row.clients, DiskError { error: error.ln_1p(), sd: sd.max(0.0).sqrt() }))
+}
+
+/// What the model of a figure was off by on other machines.
+const fn elsewhere(what: Predicts) -> f64 {
+    match what {
+        Predicts::PostgresTps => work::POSTGRES.doubt,
+        Predicts::MysqlTps => work::MYSQL.doubt,
+        Predicts::EtcdRate => work::ETCD_DOUBT,
+        Predicts::SqliteWalFull | Predicts::SqliteWalNormal | Predicts::SqliteRollbackFull => work::SQLITE_DOUBT,
+    }
 }
 
 /// The scale of a program's tables; nothing where it did not run as predicted: with other transactions, or commits that are
@@ -136,6 +152,10 @@ fn value_of<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    fn sharp(error: f64) -> DiskError {
+        DiskError { error, sd: 0.0 }
+    }
+
     #[test]
     fn without_errors_the_doubt_is_that_of_other_machines() {
         assert_eq!(Doubt::of(0.45, &[]), Doubt { bias: 0.0, half_width: Z_975 * 0.45, disks: 0 });
@@ -145,12 +165,12 @@ mod tests {
     fn what_all_disks_of_a_machine_share_is_taken_off_and_the_rest_is_left() {
         // Normal errors: 0.4 of the machine, and these of its disks.
         let disks = [0.15, -0.2, 0.05];
-        let doubt = Doubt::of(0.45, &disks.map(|of_disk| 0.4 + of_disk));
+        let doubt = Doubt::of(0.45, &disks.map(|of_disk| sharp(0.4 + of_disk)));
         assert!((0.34..0.4).contains(&doubt.bias), "{doubt:?}");
         assert!(doubt.half_width < 0.6 * Z_975 * 0.45 && doubt.half_width > Z_975 * 0.15, "{doubt:?}");
-        let apart = Doubt::of(0.45, &[1.0, -1.0, 0.5, -0.8]);
+        let apart = Doubt::of(0.45, &[1.0, -1.0, 0.5, -0.8].map(sharp));
         assert!(apart.half_width > Z_975 * 0.45, "disks that differ by more than elsewhere: {apart:?}");
-        let many = Doubt::of(0.45, &[0.3; 40]);
+        let many = Doubt::of(0.45, &[sharp(0.3); 40]);
         assert!((many.bias - 0.3).abs() < 0.01 && many.half_width < 0.3, "{many:?}");
     }
 
@@ -165,7 +185,7 @@ mod tests {
             for _ in 0..4000 {
                 let machine = SHARED.sqrt() * of_disk * random.normal();
                 let mut next = || machine + of_disk * random.normal();
-                let errors: Vec<f64> = (0..seen).map(|_| next()).collect();
+                let errors: Vec<DiskError> = (0..seen).map(|_| sharp(next())).collect();
                 let doubt = Doubt::of(elsewhere, &errors);
                 held += u32::from((next() - doubt.bias).abs() <= doubt.half_width);
             }
@@ -174,14 +194,23 @@ mod tests {
         }
     }
 
+    /// Commits that a stall doubled say nothing of the model.
+    #[test]
+    fn an_error_that_the_commits_explain_hardly_counts() {
+        let known = [0.3, 0.25].map(sharp);
+        let with = [known[0], known[1], DiskError { error: -3.0, sd: 2.0 }];
+        let (without, with) = (Doubt::of(0.35, &known), Doubt::of(0.35, &with));
+        assert!((without.bias - with.bias).abs() < 0.05 && with.half_width < 1.2 * without.half_width, "{with:?}");
+    }
+
     #[test]
     fn a_disk_has_one_vote() {
-        let one = |error: f64| (Predicts::SqliteWalFull, 1, error);
-        let disks = [vec![one(0.2), one(0.4)], vec![one(0.1), (Predicts::EtcdRate, 1, 1.0)], Vec::new()];
-        let joined = experience(&disks);
+        let one = |error: f64, sd: f64| (Predicts::SqliteWalFull, 1, DiskError { error, sd });
+        let etcd = (Predicts::EtcdRate, 1, sharp(1.0));
+        let joined = experience(&[vec![one(0.2, 0.1), one(0.4, 0.3)], vec![one(0.1, 0.2), etcd], Vec::new()]);
         assert_eq!(joined.len(), 2);
         let of = |what| joined.iter().find(|known| known.what == what).unwrap().errors.clone();
-        assert!(of(Predicts::SqliteWalFull).iter().zip([0.3, 0.1]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-12));
-        assert_eq!(of(Predicts::EtcdRate), [1.0]);
+        assert_eq!(of(Predicts::SqliteWalFull), [DiskError { error: 0.2, sd: 0.1 }, DiskError { error: 0.1, sd: 0.2 }]);
+        assert_eq!(of(Predicts::EtcdRate), [sharp(1.0)]);
     }
 }

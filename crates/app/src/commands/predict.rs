@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use qd1_analysis::predict::{CLIENTS, etcd_rate};
 use qd1_model::plan::Plan;
 use qd1_model::plan::prediction::{PredictionPlan, name_in_round};
+use qd1_model::prediction::Prediction as Predictions;
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Problem, Record, Subject};
@@ -100,7 +101,7 @@ fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     record.plan.prediction = Some(PredictionPlan { scale: args.scale, experience });
     let output = &args.how.common.output;
     let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.is_redacted())?;
-    if report.prediction.is_none() {
+    if report.part::<Predictions>().is_none() {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
         return Err(Problem::usage(why).into());
     }

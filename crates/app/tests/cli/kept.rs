@@ -22,7 +22,7 @@ struct Kind {
 pub(crate) struct Kept {
     /// What it printed.
     pub(crate) report: Value,
-    /// What the history shows of it, by format; formats that it does not have are absent.
+    /// What the history shows of it, by format.
     pub(crate) shown: BTreeMap<&'static str, String>,
     /// For people, in colour.
     coloured: String,
@@ -35,7 +35,7 @@ pub(crate) struct Kept {
 }
 
 /// The formats of reports, with what people get first.
-const FORMATS: [&str; 6] = ["human", "json", "markdown", "csv", "ndjson", "post"];
+const FORMATS: [&str; 7] = ["human", "json", "markdown", "csv", "ndjson", "post", "openmetrics"];
 
 const fn kind(
     name: &'static str,
@@ -46,7 +46,7 @@ const fn kind(
     Kind { name, command, args, words, run: OnceLock::new() }
 }
 
-static KINDS: [Kind; 8] = [
+static KINDS: [Kind; 10] = [
     kind("check", &["check"], &["--size", "32MiB", "--runtime", "200ms"], &["commit1", "Nothing is judged: "]),
     kind(
         "load",
@@ -85,6 +85,18 @@ static KINDS: [Kind; 8] = [
         &["--quick", "--size", "256MiB", "--runtime", "300ms", "--seed", "5"],
         &["Kind of storage:", "How likely", "Why"],
     ),
+    kind(
+        "predict",
+        &["predict"],
+        &["--quick", "--size", "32MiB", "--runtime", "200ms", "--seed", "7"],
+        &["What to expect", "SQLite commits/s, WAL FULL", "limited by"],
+    ),
+    kind(
+        "bonnie",
+        &["meta", "--suite", "bonnie"],
+        &["--size", "32MiB", "--ram", "0", "--seed", "7"],
+        &["bonnie++'s job", "One file", "Random order"],
+    ),
     kind("sqlite", &["app", "sqlite"], &["--rows", "500", "--runtime", "300ms"], &["wal-full", "SQLite"]),
 ];
 
@@ -104,12 +116,13 @@ impl Kept {
         let show = |args: &[&str]| place.qd1(&[&["history", "show", id], args].concat());
         let shown = |format| {
             let output = show(&["--format", format]).output().unwrap();
-            output.status.success().then(|| (format, String::from_utf8(output.stdout).unwrap()))
+            assert!(output.status.success(), "{format} of {}: {output:?}", kind.name);
+            (format, String::from_utf8(output.stdout).unwrap())
         };
         let mut against = show(&[]);
         against.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1");
         Self {
-            shown: FORMATS.into_iter().filter_map(shown).collect(),
+            shown: FORMATS.into_iter().map(shown).collect(),
             coloured: text(show(&["--color", "always"])),
             against: text(against),
             left: (names(place.dir()), place.runs().len()),

@@ -22,8 +22,17 @@ pub struct Experience {
     pub what: Predicts,
     /// Clients at once.
     pub clients: u32,
-    /// ln(predicted / measured), one for each disk, without experience.
-    pub errors: Vec<f64>,
+    /// Of predictions without experience, one for each disk.
+    pub errors: Vec<DiskError>,
+}
+
+/// What a prediction was off by on one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskError {
+    /// ln(predicted / measured).
+    pub error: f64,
+    /// Standard deviation of it that the measured commits explain: they are known within their interval.
+    pub sd: f64,
 }
 
 /// Returns the name of a step that is measured again; `round` is 2 for the second time.

@@ -4,6 +4,7 @@
 use super::{Interval, Record};
 use crate::hist::COARSE_BINS;
 use crate::op::OpClass;
+use crate::plan::prediction::DiskError;
 use crate::record::over::OverRecord;
 use crate::record::{StepRecord, Stream};
 
@@ -38,7 +39,8 @@ impl Record {
                 return Err(format!("it predicts for a scale of {}", plan.scale));
             }
             let errors = plan.experience.iter().flat_map(|known| &known.errors);
-            if errors.clone().count() > ERRORS_MAX || errors.clone().any(|error| !(error.abs() <= ERROR_MAX)) {
+            let is_possible = |one: &DiskError| one.error.abs() <= ERROR_MAX && (0.0..=ERROR_MAX).contains(&one.sd);
+            if errors.clone().count() > ERRORS_MAX || !errors.clone().all(is_possible) {
                 return Err("its experience of predictions is impossible".to_owned());
             }
         }

@@ -2,7 +2,7 @@
 
 use qd1_model::comparison::Comparison;
 
-use crate::formats::quoted;
+use crate::table::quoted;
 
 const HEADER: &str =
     "step,op,metric,leads,primary,side,runs,value,low,high,n,ratio,ratio_low,ratio_high,word,within,chance,explained\n";

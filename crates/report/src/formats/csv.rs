@@ -5,9 +5,8 @@ use qd1_model::metric::{METRICS, Unit};
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::{OpClass, Report};
 
-use crate::sections::apps;
-use crate::sections::meta;
-use crate::sections::sweep;
+use crate::sections::{self, apps};
+use crate::table::quoted;
 use crate::words;
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
@@ -15,11 +14,8 @@ const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resol
 /// Returns the whole report. A figure that n samples do not resolve has an empty value, never a number; its known bound
 /// is kept.
 pub(crate) fn render(report: &Report) -> String {
-    if let Some(surface) = &report.sweep {
-        return sweep::csv(report, surface);
-    }
-    if let Some(table) = report.meta.as_ref().filter(|_| meta::is_bonnie(report)) {
-        return meta::bonnie_line(report, table);
+    if let Some(own) = sections::body(report).iter().find_map(|section| section.csv()) {
+        return own;
     }
     let mut text = HEADER.to_owned();
     for step in &report.summary.steps {
@@ -73,18 +69,6 @@ const fn unit(unit: Unit) -> &'static str {
         Unit::PerSecond => "1/s",
         Unit::BytesPerSecond => "B/s",
         Unit::Share => "1",
-    }
-}
-
-/// Returns a cell as RFC 4180 has it. One that a spreadsheet would take for a formula begins with an apostrophe.
-pub(crate) fn quoted(field: &str) -> String {
-    if field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err() {
-        return quoted(&format!("'{field}"));
-    }
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
     }
 }
 

@@ -1,32 +1,13 @@
 //! The report for a terminal: the verdict first, then what it is based on. Plain ASCII, made for 80 columns.
 
-use qd1_model::metric::Unit;
-use qd1_model::units::format_span_ns;
-use qd1_model::verdict::Judged;
-use qd1_model::{Report, Severity, StepSummary, StreamSummary};
+use qd1_model::Report;
 
 use crate::headline;
 use crate::machine;
-use crate::page::Style;
-use crate::page::{BAD, BOLD, DIM, MIDDLING, NOTE, Page, wrap};
-use crate::reasons::Reasons;
-use crate::sections::apps;
-use crate::sections::criteria;
-use crate::sections::identity;
-use crate::sections::meta;
-use crate::sections::over;
-use crate::sections::prediction;
-use crate::sections::reference;
-use crate::sections::suite;
-use crate::sections::sweep;
-use crate::sections::sync;
-use crate::sections::tail;
-use crate::table::{CELL, Column, LABEL, cell, columns, legend, list};
-use crate::words;
+use crate::page::{DIM, Page, Style};
+use crate::sections::{self, findings};
 
-/// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
-const TEXT: usize = 16;
-/// Column of an environment line's text.
+/// Column of a fact about the place.
 const FACT: usize = 15;
 
 /// Returns the whole report.
@@ -35,35 +16,12 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     for sentence in headline::headline(report) {
         page.bold(&sentence);
     }
-    verdicts(&mut page, report);
-    if let Some(over) = &report.over {
-        over::section(&mut page, over);
+    sections::body(report).iter().for_each(|section| section.human(&mut page));
+    if !sections::leading(report).stands_alone() {
+        findings::human(&mut page, report);
     }
-    criteria::section(&mut page, report);
-    if identity::is_identify(report) {
-        identity::section(&mut page, report);
-    }
-    prediction::section(&mut page, report);
-    if words::is_check(report) {
-        headline_figures(&mut page, report);
-        reference::section(&mut page, report);
-        steps(&mut page, report);
-        tail::section(&mut page, report);
-    } else if let Some(surface) = &report.sweep {
-        sweep::section(&mut page, report, surface);
-    } else if let Some(table) = report.meta.as_ref().filter(|_| report.criteria.is_empty()) {
-        meta::section(&mut page, report, table);
-    } else if let Some(table) = &report.sync {
-        sync::section(&mut page, report, table);
-    } else if let Some(app) = &report.record.app {
-        apps::section(&mut page, report, app);
-    } else {
-        suite::steps(&mut page, report);
-        tail::section(&mut page, report);
-    }
-    findings(&mut page, report);
     page.heading("Where and how");
-    for (label, text) in machine::lines(report) {
+    for (label, text) in sections::place_of(report) {
         page.hang(2, label, DIM, FACT, &text);
     }
     page.heading("Run it again");
@@ -73,134 +31,6 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
         page.line(&format!("or go on: qd1 check --resume {}", report.record.id));
     }
     page.text
-}
-
-fn verdicts(page: &mut Page, report: &Report) {
-    if report.verdicts.is_empty() {
-        return;
-    }
-    page.heading("Verdict");
-    let mut reasons = Reasons::default();
-    for verdict in &report.verdicts {
-        let paint = criteria::paint(verdict.grade);
-        page.hang(2, &verdict.grade.name().to_uppercase(), paint, TEXT, &verdict.title);
-        for judged in words::deciding(verdict) {
-            page.prose(TEXT, &reasons.judged(judged));
-            limits(page, judged);
-        }
-        let others = words::others(verdict);
-        if !others.is_empty() {
-            page.prose(TEXT, &others);
-        }
-    }
-    for line in wrap(&over::speaks_for(report), page.prose_width() - 2) {
-        let line = page.paint(DIM, &line);
-        page.line(&format!("  {line}"));
-    }
-}
-
-/// Writes the threshold and its source on one line if they fit, otherwise on two.
-fn limits(page: &mut Page, judged: &Judged) {
-    let (limits, source) = (words::limits(&judged.criterion), &judged.criterion.source);
-    let both = format!("{limits} ({source})");
-    if TEXT + 2 + both.chars().count() <= page.prose_width() {
-        page.prose(TEXT + 2, &both);
-    } else {
-        page.prose(TEXT + 2, &limits);
-        page.prose(TEXT + 2, &format!("({source})"));
-    }
-}
-
-fn headline_figures(page: &mut Page, report: &Report) {
-    let figures = headline::headline_figures(report);
-    if figures.is_empty() {
-        return;
-    }
-    page.heading("What programs wait for: queue depth 1 and commits");
-    for figure in figures {
-        let label = words::figure(Unit::Ns, &figure.estimate);
-        let text = format!("{}; {}", figure.what, words::samples(&figure.estimate));
-        page.hang(2, &label, BOLD, 25, &text);
-    }
-}
-
-fn steps(page: &mut Page, report: &Report) {
-    let columns = columns(page.style.width);
-    let is_table = page.style.width >= LABEL + CELL * 5 - 1;
-    if is_table {
-        let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title())).collect();
-        let heading = page.paint(BOLD, &format!("{:LABEL$}{}", "All steps", titles.trim_end()));
-        page.line("");
-        page.line(&heading);
-    } else {
-        page.heading("All steps");
-    }
-    for step in &report.summary.steps {
-        step_title(page, step);
-        let errors = words::errors(report, step);
-        if !errors.is_empty() {
-            page.hang(2, "ERRORS", BAD, 10, &errors);
-        }
-        let load = words::load(step);
-        if !load.is_empty() {
-            page.hang(2, "load", DIM, LABEL, &load);
-        }
-        for stream in &step.streams {
-            if is_table { rows(page, &columns, stream) } else { list(page, &columns, stream) }
-        }
-    }
-    for text in words::not_run(report) {
-        page.hang(0, "not run: ", BOLD, 9, &text);
-    }
-    legend(page, "");
-}
-
-/// Writes a step's name, title, engine and duration.
-fn step_title(page: &mut Page, step: &StepSummary) {
-    let how = [step.engine.clone(), format_span_ns(step.runtime_ns), words::ended(step.ended).to_owned()];
-    let how = how.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-    let label = format!("{}:", step.name);
-    let column = label.chars().count() + 1;
-    page.hang(0, &label, BOLD, column, &format!("{} ({how})", step.title));
-}
-
-/// Writes two lines: figures, then intervals with n under the name. Commits have two more for their sync part.
-fn rows(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
-    let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
-    let n = format!("n={}", words::thousands(stream.ios));
-    two_lines(page, stream.class.name(), &n, &cells);
-    if let (Some(p50), Some(p99)) = (stream.sync_p50_ns, stream.sync_p99_ns) {
-        two_lines(page, "  sync part", "", &[cell(Unit::Ns, &p50), cell(Unit::Ns, &p99)]);
-    }
-}
-
-fn two_lines(page: &mut Page, label: &str, below: &str, cells: &[(String, String)]) {
-    let indented = LABEL - 2;
-    let figures: String = cells.iter().map(|(figure, _)| format!("{figure:CELL$}")).collect();
-    let intervals: String = cells.iter().map(|(_, interval)| format!("{interval:CELL$}")).collect();
-    let below = page.paint(DIM, format!("{below:indented$}{intervals}").trim_end());
-    page.line(&format!("  {label:indented$}{figures}"));
-    page.line(&format!("  {below}"));
-}
-
-fn findings(page: &mut Page, report: &Report) {
-    page.heading("Findings");
-    if report.findings.is_empty() {
-        page.line("  none");
-    }
-    for finding in &report.findings {
-        let paint = match finding.severity {
-            Severity::Info => NOTE,
-            Severity::Warning => MIDDLING,
-            Severity::Critical => BAD,
-        };
-        page.hang(2, &words::severity(finding.severity).to_uppercase(), paint, 12, &finding.title);
-        let sep = if finding.evidence.is_empty() { "" } else { " " };
-        page.prose(14, &format!("{}{sep}({})", finding.evidence, words::certainty(finding)));
-        if !finding.advice.is_empty() {
-            page.hang(14, "->", BOLD, 17, &finding.advice);
-        }
-    }
 }
 
 #[cfg(test)]

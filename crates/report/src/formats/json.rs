@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter};
 
 use crate::packed::packed_text;
+use crate::section::Lines;
+use crate::sections;
 
 /// Why serde_json cannot fail: all keys are strings, and JSON can represent all numbers.
 const PLAIN: &str = "a report is plain JSON";
@@ -129,75 +131,25 @@ pub(crate) fn render(report: &Report) -> String {
     document(report)
 }
 
-/// One line of NDJSON: its type, the run it belongs to, and the object itself.
-#[derive(Serialize)]
-struct Line<'a, T> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    run: &'a str,
-    #[serde(flatten)]
-    body: &'a T,
-}
-
-/// Returns verdicts, criteria, steps, the kind of storage, findings and intervals, one per line; the record, which is
+/// Returns verdicts, criteria, steps, the rows of parts, findings and intervals, one per line; the record, which is
 /// long, comes last.
 pub(crate) fn render_lines(report: &Report) -> String {
-    let mut text = String::new();
-    let run = &report.record.id;
-    for verdict in &report.verdicts {
-        line(&mut text, "verdict", run, verdict);
-    }
-    for judged in &report.criteria {
-        line(&mut text, "criterion", run, judged);
-    }
-    for hours in report.over.iter().flat_map(|over| &over.criteria) {
-        line(&mut text, "hours", run, hours);
-    }
-    for step in &report.summary.steps {
-        line(&mut text, "step", run, step);
-    }
-    for cell in report.sweep.iter().flat_map(|surface| &surface.cells) {
-        line(&mut text, "cell", run, cell);
-    }
-    for curve in report.sweep.iter().flat_map(|surface| &surface.curves) {
-        line(&mut text, "curve", run, curve);
-    }
-    for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
-        line(&mut text, "crossover", run, crossover);
-    }
-    for row in report.meta.iter().flat_map(|table| &table.rows) {
-        line(&mut text, "file_operation", run, row);
-    }
-    if let Some(table) = &report.sync {
-        table.rows.iter().for_each(|row| line(&mut text, "sync", run, row));
-        table.files.iter().for_each(|files| line(&mut text, "sync_files", run, files));
-        table.settings.iter().for_each(|setting| line(&mut text, "sync_setting", run, setting));
-    }
-    for row in report.filesystems.iter().flat_map(|table| &table.rows) {
-        line(&mut text, "row", run, row);
-    }
-    for candidate in report.filesystems.iter().flat_map(|table| &table.filesystems) {
-        line(&mut text, "filesystem", run, candidate);
-    }
-    if let Some(identity) = &report.identity {
-        line(&mut text, "identity", run, identity);
-    }
-    for row in report.prediction.iter().flat_map(|prediction| &prediction.rows) {
-        line(&mut text, "prediction", run, row);
-    }
-    for finding in &report.findings {
-        line(&mut text, "finding", run, finding);
-    }
+    let mut lines = Lines::new(&report.record.id);
+    lines.all("verdict", &report.verdicts);
+    lines.all("criterion", &report.criteria);
+    lines.all("step", &report.summary.steps);
+    sections::parts(report).for_each(|section| section.lines(&mut lines));
+    lines.all("finding", &report.findings);
     for step in &report.record.steps {
         for interval in &step.intervals {
-            line(&mut text, "interval", run, &OfStep { step: &step.name, interval });
+            lines.add("interval", &OfStep { step: &step.name, interval });
         }
         for interval in &step.machine {
-            line(&mut text, "machine", run, &OfStep { step: &step.name, interval });
+            lines.add("machine", &OfStep { step: &step.name, interval });
         }
     }
-    line(&mut text, "record", run, &report.record);
-    text
+    lines.add("record", &report.record);
+    lines.end()
 }
 
 /// An interval, which in the record is packed with the others of its step.
@@ -206,11 +158,6 @@ struct OfStep<'a, T> {
     step: &'a str,
     #[serde(flatten)]
     interval: &'a T,
-}
-
-fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize) {
-    text.push_str(&serde_json::to_string(&Line { kind, run, body }).expect(PLAIN));
-    text.push('\n');
 }
 
 /// Returns the JSON Schema of what `--json` prints.

@@ -8,16 +8,15 @@ mod openmetrics;
 mod post;
 mod screen;
 
-pub(crate) use csv::quoted;
 pub(crate) use json::document;
 pub use json::{comparison_schema, schema};
+pub(crate) use markdown::body as body_of_page;
 pub(crate) use screen::worth_telling;
 
 use qd1_model::{Report, printable_lines};
 
 use crate::page::{Detail, Style};
 use crate::safe::safe;
-use crate::sections::{filesystems, limits};
 
 /// How results are written to stdout or `-o FILE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,26 +51,9 @@ pub fn render(report: &Report, format: Format, style: &Style) -> String {
     }
 }
 
-/// Returns what a page has below its first screen, as Markdown.
-pub(crate) fn body_of_page(report: &Report) -> String {
-    match &report.filesystems {
-        Some(table) => filesystems::markdown(report, table),
-        None => markdown::body(report),
-    }
-}
-
 fn rendered(report: &Report, format: Format, style: &Style) -> String {
     if format == Format::Human && style.detail != Detail::All {
         return screen::render(report, style);
-    }
-    // The steps and findings of these runs are only meaningful as tables.
-    match (&report.filesystems, &report.limits, format) {
-        (Some(table), _, Format::Human) => return filesystems::human(report, table, style),
-        (Some(table), _, Format::Csv) => return filesystems::csv(report, table),
-        (Some(table), _, Format::Markdown) => return filesystems::markdown(report, table),
-        (_, Some(limits), Format::Human) => return limits::human(limits, report, style),
-        (_, Some(limits), Format::Json) => return limits::json(limits, report),
-        _ => {}
     }
     match format {
         Format::Human => human::render(report, style),
@@ -81,5 +63,34 @@ fn rendered(report: &Report, format: Format, style: &Style) -> String {
         Format::Markdown => markdown::render(report),
         Format::Openmetrics => openmetrics::render(report),
         Format::Post => post::render(report),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use crate::sections::filesystems;
+
+    /// `limits` once had neither Markdown nor CSV nor NDJSON.
+    #[test]
+    fn every_format_has_every_kind_of_run() {
+        let mut kinds = samples::kinds();
+        kinds.push(("filesystems", filesystems::sample::report(), ["btrfs", "btrfs"], true));
+        for (name, report, [for_people, for_programs], is_in_csv) in kinds {
+            let all = Style::plain(100);
+            let screen = Style { detail: Detail::Screen { is_kept: true, lines: None }, ..all };
+            let text = |format, style| render(&report, format, style);
+            for shown in [text(Format::Human, &all), text(Format::Human, &screen), text(Format::Markdown, &all)] {
+                assert!(shown.contains(for_people), "{name}: {shown}");
+            }
+            for shown in [text(Format::Json, &all), text(Format::Ndjson, &all)] {
+                assert!(shown.contains(for_programs), "{name}: {shown}");
+            }
+            let csv = text(Format::Csv, &all);
+            assert!(csv.lines().count() >= 1 && (!is_in_csv || csv.contains(for_programs)), "{name}: {csv}");
+            assert!(text(Format::Openmetrics, &all).ends_with("# EOF\n"), "{name}");
+            assert!(text(Format::Post, &all).starts_with("qd1 "), "{name}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use qd1_model::{Estimate, Grade, OpClass, Record, Report, Severity, StreamSummar
 use super::worth_telling;
 use crate::headline;
 use crate::page::{Page, Style};
-use crate::sections::{self, bands, verdicts};
+use crate::sections::{self, bands, identity, verdicts};
 use crate::words;
 
 /// Columns: what a forum shows without a bar to scroll.
@@ -88,15 +88,9 @@ fn storage(report: &Report) -> String {
         let facts: Vec<String> = [known(&disk.transport), known(&disk.model), size].into_iter().flatten().collect();
         parts.push(if facts.is_empty() { "a disk".to_owned() } else { format!("disk ({})", facts.join(", ")) });
     }
-    let kind = report.identity.as_ref().and_then(qd1_model::identity::Identity::top);
-    let kind = kind
-        .filter(|top| top.probability >= LIKELY)
-        .map(|top| format!("; like {} ({:.0} %)", top.kind.title(), 100.0 * top.probability));
-    format!("{}{}", parts.join(" on "), kind.unwrap_or_default())
+    let kind = identity::likely(report).map_or_else(String::new, |kind| format!("; {kind}"));
+    format!("{}{kind}", parts.join(" on "))
 }
-
-/// From this probability on a kind of storage is named.
-const LIKELY: f64 = 0.5;
 
 /// The figures that people compare, of the steps that there are.
 fn figures(page: &mut Page, report: &Report) {

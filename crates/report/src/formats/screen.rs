@@ -149,16 +149,17 @@ fn foot(page: &mut Page, report: &Report) {
         Bytes(0) => String::new(),
         bytes => format!(" and wrote {bytes}"),
     };
+    let is_over_hours = report.record.plan.over.is_some();
     if report.record.is_unfinished() {
         page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
-    } else if words::is_check(report) && report.over.is_none() && !report.verdicts.is_empty() {
+    } else if words::is_check(report) && !is_over_hours && !report.verdicts.is_empty() {
         if let Some(classes) = too_quick_for(report) {
             dim(page, &format!("--quick was too quick for {classes}: leave it out."));
         }
         let took = format_span_ns(report.record.elapsed_ns);
         let text = format!("It took {took}{wrote}: measure at busy hours too (check --over 24h).");
         dim(page, &text);
-    } else if report.over.is_none() && !wrote.is_empty() {
+    } else if !is_over_hours && !wrote.is_empty() {
         dim(page, &format!("It took {}{wrote}.", format_span_ns(report.record.elapsed_ns)));
     }
     let rest = match page.style.detail {

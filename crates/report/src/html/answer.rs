@@ -59,10 +59,6 @@ pub(super) struct Advice {
 
 /// Returns the first screen of a run.
 pub(super) fn of(report: &Report) -> Answer {
-    // Its table begins with the answer.
-    if report.filesystems.is_some() {
-        return Answer::default();
-    }
     let mut tiles = tiles(report);
     let more_tiles = tiles.len().saturating_sub(TILES_MAX);
     tiles.truncate(TILES_MAX);

@@ -150,21 +150,7 @@ fn a_run_without_figures_has_a_page() {
 /// The page of a search for limits held no limit.
 #[test]
 fn limits_are_in_the_page_with_their_evidence() {
-    use qd1_model::limits::{Direction, Evidence, Limit, Limits, Quantity};
-    let evidence =
-        Evidence { id: "pinned".to_owned(), speaks_for: true, text: "the same at twice the depth".to_owned() };
-    let limit = Limit {
-        direction: Direction::Read,
-        quantity: Quantity::Requests,
-        reached: true,
-        sustained: Estimate { low: Some(2990.0), high: Some(3010.0), ..Estimate::exact(3000.0, 9) },
-        watched_ns: 60_000_000_000,
-        block: qd1_model::Bytes::kib(4),
-        burst: None,
-        evidence: vec![evidence],
-    };
-    let limits = Limits { limits: vec![limit], ..Limits::default() };
-    let report = Report { limits: Some(limits), verdicts: Vec::new(), ..sample::slow_vps() };
+    let report = sample::limits();
     let page = page(&[pictured("a", report)]);
     assert!(page.contains("3,000 IOPS") && page.contains("the same at twice the depth"), "{page}");
 }

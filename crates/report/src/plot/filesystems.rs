@@ -7,7 +7,7 @@ use super::{Axis, AxisUnit, Body, Chart, Grid, Group, Pictured, named};
 
 /// Returns the chart of each comparison of filesystems.
 pub(super) fn groups(runs: &[Pictured]) -> Vec<Group> {
-    let tables = runs.iter().filter_map(|run| Some((run, run.report.filesystems.as_ref()?)));
+    let tables = runs.iter().filter_map(|run| Some((run, run.report.part::<Comparison>()?)));
     tables.map(|(run, table)| group(runs, run, table)).collect()
 }
 
@@ -78,7 +78,7 @@ mod tests {
         let run = Pictured { name: "a".to_owned(), report: sample::report(), data: ChartData::default() };
         let groups = groups(std::slice::from_ref(&run));
         let Body::Grid { grid } = &groups[0].charts[0].body else { panic!("a grid") };
-        let table = run.report.filesystems.as_ref().unwrap();
+        let table = run.report.part::<Comparison>().unwrap();
         assert_eq!(
             (grid.columns.len(), grid.rows.len()),
             (table.filesystems.len(), table.rows.iter().filter(|row| row.leads).count())

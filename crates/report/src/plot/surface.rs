@@ -13,7 +13,7 @@ const BLOCK: Axis = Axis { label: "block size", unit: AxisUnit::Names, is_log: f
 
 /// Returns the charts of each sweep, by direction.
 pub(super) fn groups(runs: &[Pictured]) -> Vec<Group> {
-    let surfaces = runs.iter().filter_map(|run| Some((run, run.report.sweep.as_ref()?)));
+    let surfaces = runs.iter().filter_map(|run| Some((run, run.report.part::<Surface>()?)));
     surfaces
         .flat_map(|(run, surface)| directions(surface).into_iter().map(move |rw| group(runs, run, surface, rw)))
         .collect()

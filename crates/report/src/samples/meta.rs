@@ -1,5 +1,7 @@
 //! Runs of `qd1 meta`: file operations of which one was cut, and bonnie++'s job.
 
+use qd1_model::part::Part;
+
 use qd1_model::meta::{Meta, MetaRow};
 use qd1_model::op::Ended;
 use qd1_model::plan::{FileOp, FileOrder, FilesSync, FilesWork, StepPlan, Work};
@@ -48,7 +50,7 @@ fn report(suite: &str, subject: Subject, works: Vec<(&str, FilesWork)>) -> Repor
     report.impressions.clear();
     report.durability = None;
     report.findings.clear();
-    report.meta = Some(Meta { rows: works.iter().map(|(name, work)| row(name, work)).collect() });
+    report.parts.push(Part::Meta(Meta { rows: works.iter().map(|(name, work)| row(name, work)).collect() }));
     report.summary.steps.truncate(works.len());
     report.record.steps.truncate(works.len());
     for (at, (name, _)) in works.iter().enumerate().take(report.record.steps.len()) {
@@ -92,7 +94,7 @@ pub fn meta() -> Report {
             ("rand-delete", work(FileOp::Delete, rand)),
         ],
     );
-    let cut = report.meta.as_mut().unwrap().rows.last_mut().unwrap();
+    let cut = report.part_mut::<qd1_model::meta::Meta>().unwrap().rows.last_mut().unwrap();
     (cut.ended, cut.elapsed_ns, cut.ios) = (Ended::Time, 20_000_000_000, 11_200);
     cut.lat_p99_ns = Estimate { n: 90, n_needed: 368, ..Estimate::default() };
     report
@@ -128,7 +130,7 @@ pub fn bonnie() -> Report {
             ("rand-delete", many(FileOp::Delete, FileOrder::Random)),
         ],
     );
-    let rows = &mut report.meta.as_mut().unwrap().rows;
+    let rows = &mut report.part_mut::<qd1_model::meta::Meta>().unwrap().rows;
     rows.iter_mut().filter(|row| row.op == FileOp::StatRead).for_each(|row| row.elapsed_ns = 40_000_000);
     report
 }

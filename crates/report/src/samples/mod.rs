@@ -1,13 +1,17 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
+mod kinds;
 mod meta;
 mod over;
 mod place;
 mod suite;
+mod sync;
 
+pub use kinds::{kinds, limits};
 pub use meta::{bonnie, meta};
 pub use over::{over_a_day, over_an_hour, round};
 pub use suite::suite;
+pub use sync::sync;
 
 use std::path::PathBuf;
 
@@ -392,17 +396,9 @@ pub fn slow_vps() -> Report {
         durability: None,
         criteria: vec![],
         findings: place::findings(),
-        sweep: None,
-        meta: None,
-        filesystems: None,
-        identity: None,
-        sync: None,
-        limits: None,
-        app: None,
-        prediction: None,
+        parts: Vec::new(),
         standings: place::standings(),
         among_vps: Vec::new(),
-        over: None,
         summary,
         record,
     }

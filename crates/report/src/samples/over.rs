@@ -1,5 +1,7 @@
 //! A check over a day, on the slow VPS: a bad night, and an hour that is not resolved.
 
+use qd1_model::part::Part;
+
 use qd1_model::metric::{Better, metric};
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::plan::OverPlan;
@@ -30,7 +32,7 @@ pub fn over_a_day() -> Report {
         criterion: judged.criterion.clone(),
         hours: (0..24).filter_map(|hour| of_hour(judged, hour, started)).collect(),
     });
-    report.over = Some(OverSummary {
+    report.parts.push(Part::Over(OverSummary {
         duration_ns,
         rounds_planned: 375,
         rounds: 370,
@@ -39,7 +41,7 @@ pub fn over_a_day() -> Report {
         written_bytes: Bytes::gib(3).0,
         resumed: 1,
         criteria: criteria.collect(),
-    });
+    }));
     report
 }
 

@@ -1,15 +1,16 @@
 //! A real program's run as text: its rate and its latency as seen by its users, then the figures that it reports
 //! itself.
 
-use qd1_model::app::{AppCheck, AppLoad, BucketQuantile};
+use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
 use qd1_model::metric::Unit;
-use qd1_model::record::program::{AppRecord, AppUnit, Counter};
+use qd1_model::record::program::{AppUnit, Counter};
 use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Bytes, Finding, Report, StepSummary};
 
 use crate::page::{BAD, BOLD, DIM, Page};
-use crate::sections::criteria;
-use crate::table::{CELL, Column, columns, compact, legend, list};
+use crate::section::{Lines, Section};
+use crate::sections::{check, criteria};
+use crate::table::{CELL, Column, columns, compact, escaped, legend, list};
 use crate::words;
 
 /// Width of the first column.
@@ -17,9 +18,42 @@ const LABEL: usize = 15;
 /// Column of a labelled line's text.
 const TEXT: usize = 12;
 
+/// A run of a real program.
+pub(crate) struct Program<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) summary: &'a AppSummary,
+}
+
+impl Section for Program<'_> {
+    fn answer(&self) -> String {
+        sentence(self.report)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.report);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        check::steps_markdown(text, self.report);
+        for line in lines(self.report) {
+            *text += &format!("- {}\n", escaped(&line));
+        }
+        text.push('\n');
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("program_load", &self.summary.loads);
+    }
+}
+
 /// Returns the run in a sentence: each load's rate, or the program's own result.
-pub(crate) fn sentence(report: &Report, app: &AppRecord) -> String {
-    let title = format!("{} {}", app.program.title(), app.version);
+fn sentence(report: &Report) -> String {
+    let app = report.record.app.as_ref();
+    let title = app.map_or_else(String::new, |app| format!("{} {}", app.program.title(), app.version));
     let parts: Vec<String> = report.summary.steps.iter().filter_map(|step| rate(report, step)).collect();
     if parts.is_empty() {
         return format!("{}: nothing was measured.", title.trim());
@@ -60,11 +94,11 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
 }
 
 fn load_of<'a>(report: &'a Report, step: &str) -> Option<&'a AppLoad> {
-    report.app.as_ref()?.loads.iter().find(|load| load.step == step)
+    report.part::<AppSummary>()?.loads.iter().find(|load| load.step == step)
 }
 
 /// Writes a line for each load, and one for each of the program's own rules.
-pub(crate) fn brief(page: &mut Page, report: &Report) {
+fn brief(page: &mut Page, report: &Report) {
     let timed = report.summary.steps.iter().flat_map(|step| step.streams.iter().map(move |stream| (step, stream)));
     let rows: Vec<Vec<String>> = timed
         .map(|(step, stream)| {
@@ -76,7 +110,7 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
     if !rows.is_empty() {
         compact(page, &["load", "per second", "p50 [95 %]", "p99 [95 %]"], &rows);
     }
-    for load in report.app.iter().flat_map(|app| &app.loads) {
+    for load in report.part::<AppSummary>().into_iter().flat_map(|app| &app.loads) {
         for check in &load.checks {
             let label = check.grade.name().to_uppercase();
             page.hang(2, &label, criteria::paint(check.grade), 16, &checked(&load.step, check));
@@ -93,7 +127,7 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
 }
 
 /// Writes the section of the human report: all loads.
-pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
+fn section(page: &mut Page, report: &Report) {
     checks(page, report);
     table(page, report);
     for step in &report.summary.steps {
@@ -102,6 +136,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
     }
+    let Some(app) = &report.record.app else { return };
     page.heading("How it was set up");
     let settings: Vec<String> = app.settings.iter().map(|s| format!("{}={}", s.name, s.value)).collect();
     page.prose(2, &settings.join(", "));
@@ -112,7 +147,8 @@ pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
 
 /// Writes the results of the program's own rules.
 fn checks(page: &mut Page, report: &Report) {
-    let loads: Vec<&AppLoad> = report.app.iter().flat_map(|app| &app.loads).filter(|l| !l.checks.is_empty()).collect();
+    let loads: Vec<&AppLoad> =
+        report.part::<AppSummary>().into_iter().flat_map(|app| &app.loads).filter(|l| !l.checks.is_empty()).collect();
     if loads.is_empty() {
         return;
     }
@@ -221,9 +257,9 @@ pub(crate) const fn unit(unit: AppUnit) -> &'static str {
 }
 
 /// Returns the results of rules, program and kernel for each load, a line each, for formats other than the terminal's.
-pub(crate) fn lines(report: &Report) -> Vec<String> {
+fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
-    for load in report.app.iter().flat_map(|app| &app.loads) {
+    for load in report.part::<AppSummary>().into_iter().flat_map(|app| &app.loads) {
         lines.extend(
             load.checks.iter().map(|c| format!("{}: {}", c.grade.name().to_uppercase(), checked(&load.step, c))),
         );
@@ -322,6 +358,7 @@ fn worded(unit: AppUnit, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use qd1_model::app::AppSummary;
+    use qd1_model::part::Part;
     use qd1_model::plan::program::Program;
     use qd1_model::record::program::{AppStep, Setting};
     use qd1_model::verdict::Grade;
@@ -331,6 +368,7 @@ mod tests {
     use crate::page::Style;
     use crate::render;
     use crate::samples as sample;
+    use qd1_model::record::program::AppRecord;
 
     fn report() -> Report {
         let mut report = sample::fast_nvme();
@@ -372,7 +410,7 @@ mod tests {
         };
         let throughput =
             AppCheck { unit: AppUnit::PerSecond, at_least: true, ..check("throughput", Some(150.0), Grade::Pass) };
-        report.app = Some(AppSummary {
+        report.parts.push(Part::App(AppSummary {
             loads: vec![AppLoad {
                 step: name,
                 facts: vec![counter("slow_requests", AppUnit::Count, 3.0)],
@@ -389,7 +427,7 @@ mod tests {
                     check("wal_fsync_p99", None, Grade::NotResolved),
                 ],
             }],
-        });
+        }));
         report
     }
 

@@ -5,9 +5,11 @@ use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Judged;
 use qd1_model::{Estimate, Grade, Report};
 
-use super::bands;
+use super::{bands, caches};
 use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
 use crate::reasons::{self, Reasons};
+use crate::section::Section;
+use crate::table::escaped;
 use crate::words;
 
 /// From so many on, rows that stay open for one reason are one row.
@@ -23,7 +25,7 @@ pub(crate) struct Group<'a> {
 }
 
 /// Returns all criteria of the suite, grouped, in its order.
-pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
+fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for judged in &report.criteria {
         match groups.iter_mut().find(|group| is_alike(group.shared, &judged.criterion)) {
@@ -39,8 +41,31 @@ fn is_alike(a: &Criterion, b: &Criterion) -> bool {
     shared(a) == shared(b)
 }
 
+/// What a suite expects of its own steps.
+pub(crate) struct Criteria<'a> {
+    pub(crate) report: &'a Report,
+}
+
+impl Section for Criteria<'_> {
+    fn answer(&self) -> String {
+        caches::sentence(self.report).unwrap_or_else(|| sentence(self.report))
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.report);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.report);
+    }
+}
+
 /// Returns the bound of a group: `p99.9: pass up to 300 us, fail above 500 us`.
-pub(crate) fn bound(criterion: &Criterion) -> String {
+fn bound(criterion: &Criterion) -> String {
     let title = metric(&criterion.metric).map_or(criterion.metric.as_str(), |metric| metric.title);
     format!("{title}: {}", words::limits(criterion))
 }
@@ -95,7 +120,7 @@ fn first_row(report: &Report) -> Option<String> {
 
 /// Writes what has a letter, then the criteria below their bound, which is said once: the suite's first step, from which
 /// tools with one summary take it, and then those that failed.
-pub(crate) fn brief(page: &mut Page, report: &Report) {
+fn brief(page: &mut Page, report: &Report) {
     let mut reasons = Reasons::default();
     bands::lines(page, report, &mut reasons);
     let first = report.criteria.first().map(|judged| judged.criterion.step.as_str());
@@ -156,10 +181,7 @@ fn row(report: &Report, judged: &Judged, reasons: &mut Reasons) -> String {
 }
 
 /// Writes the section of the human report.
-pub(crate) fn section(page: &mut Page, report: &Report) {
-    if report.criteria.is_empty() {
-        return;
-    }
+fn section(page: &mut Page, report: &Report) {
     page.heading("Criteria");
     let mut reasons = Reasons::default();
     bands::lines(page, report, &mut reasons);
@@ -172,6 +194,25 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
             page.hang(4, &judged.grade.name().to_uppercase(), paint, 18, &reasons.judged(judged));
         }
     }
+}
+
+/// Writes the criteria as a table.
+fn markdown(text: &mut String, report: &Report) {
+    *text += "### Criteria\n\n| grade | figure | bound | for | source |\n|---|---|---|---|---|\n";
+    let mut reasons = Reasons::default();
+    for group in groups(report) {
+        for judged in &group.judged {
+            let (label, source) = (escaped(&group.shared.label), escaped(&group.shared.source));
+            let (figure, bound) = (escaped(&reasons.judged(judged)), escaped(&bound(group.shared)));
+            *text += &format!("| {} | {figure} | {bound} | {label} | {source} |\n", graded(judged.grade));
+        }
+    }
+    text.push('\n');
+}
+
+/// A grade in a table.
+pub(super) fn graded(grade: Grade) -> String {
+    format!("**{}**", grade.name())
 }
 
 /// Returns the colour of a grade.

@@ -4,6 +4,7 @@ use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, StorageKind};
 use qd1_model::{Report, Subject};
 
 use crate::page::{BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
+use crate::section::{Lines, Section};
 use crate::table::escaped;
 
 /// Column at which the text next to a label begins.
@@ -27,10 +28,39 @@ pub(crate) fn is_identify(report: &Report) -> bool {
     report.record.plan.subject == Subject::Identify
 }
 
+/// The likeliest kinds of storage.
+pub(crate) struct Kind<'a> {
+    pub(crate) identity: &'a Identity,
+}
+
+impl Section for Kind<'_> {
+    fn answer(&self) -> String {
+        sentence(self.identity)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.identity);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.identity);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.identity);
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.add("identity", self.identity);
+    }
+}
+
 /// Returns the answer in a sentence.
-pub(crate) fn sentence(identity: &Identity) -> String {
+fn sentence(identity: &Identity) -> String {
     let mut kinds = identity.kinds.iter();
-    let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else { return String::new() };
+    let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else {
+        return "Nothing was measured that distinguishes the kinds of storage.".to_owned();
+    };
     // Memory of whom, an answer from it does not say.
     let title = |kind: StorageKind| if kind == StorageKind::Ram { "memory, or a host's cache" } else { kind.title() };
     let (name, share) = (title(first.kind), percent(first.probability));
@@ -42,12 +72,18 @@ pub(crate) fn sentence(identity: &Identity) -> String {
     }
 }
 
+/// Returns the kind that a disk is most like, if there is one: `like local NVMe (95 %)`.
+pub(crate) fn likely(report: &Report) -> Option<String> {
+    let top = report.part::<Identity>()?.top().filter(|top| top.probability >= LIKELY)?;
+    Some(format!("like {} ({:.0} %)", top.kind.title(), 100.0 * top.probability))
+}
+
 /// Most evidence that the first screen tells.
 const EVIDENCE: usize = 4;
 
 /// Writes the likeliest kinds, and the evidence that weighs most for or against the first.
-pub(crate) fn brief(page: &mut Page, identity: &Identity) {
-    likely(page, identity);
+fn brief(page: &mut Page, identity: &Identity) {
+    most_likely(page, identity);
     let Some(first) = identity.kinds.first() else { return };
     let weight = |evidence: &&KindEvidence| {
         evidence
@@ -67,7 +103,7 @@ pub(crate) fn brief(page: &mut Page, identity: &Identity) {
     }
 }
 
-fn likely(page: &mut Page, identity: &Identity) {
+fn most_likely(page: &mut Page, identity: &Identity) {
     for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
         let paint = if kind.probability >= LIKELY { GOOD } else { DIM };
         page.hang(2, &format!("{:>5}", percent(kind.probability)), paint, COLUMN, kind.kind.title());
@@ -75,14 +111,12 @@ fn likely(page: &mut Page, identity: &Identity) {
 }
 
 /// Writes the section of the human report.
-pub(crate) fn section(page: &mut Page, report: &Report) {
-    let Some(identity) = &report.identity else {
-        page.heading("Kind of storage");
-        page.prose(2, "Nothing was measured that distinguishes the kinds.");
+fn section(page: &mut Page, identity: &Identity) {
+    if identity.kinds.is_empty() {
         return;
-    };
+    }
     page.heading("How likely");
-    likely(page, identity);
+    most_likely(page, identity);
     page.prose(2, SHOWN);
     page.heading("Why");
     for evidence in &identity.evidence {
@@ -112,8 +146,10 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
 }
 
 /// Writes the section of the Markdown report.
-pub(crate) fn markdown(text: &mut String, report: &Report) {
-    let Some(identity) = &report.identity else { return };
+fn markdown(text: &mut String, identity: &Identity) {
+    if identity.kinds.is_empty() {
+        return;
+    }
     *text += "### How likely\n\n| kind | probability |\n|---|--:|\n";
     for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
         *text += &format!("| {} | {} |\n", kind.kind.title(), percent(kind.probability));
@@ -167,9 +203,8 @@ mod tests {
 
     use super::*;
     use crate::page::Style;
-    use crate::samples as sample;
 
-    fn report(first: f64) -> Report {
+    fn identity(first: f64) -> Identity {
         let kinds = StorageKind::ALL
             .into_iter()
             .enumerate()
@@ -178,7 +213,7 @@ mod tests {
             .into_iter()
             .enumerate()
             .map(|(at, kind)| KindWeight { kind, weight: [2.0, 1.0, -3.0, 0.1, 0.0, 0.0, 0.0, 0.0, -0.1][at] });
-        let identity = Identity {
+        Identity {
             kinds: kinds.collect(),
             evidence: vec![KindEvidence {
                 feature: "read_median".to_owned(),
@@ -190,13 +225,12 @@ mod tests {
             contradictions: vec!["vda says it rotates, but a read takes 90 us".to_owned()],
             missing: vec!["what a byte costs: no 1 MiB reads, one at a time".to_owned()],
             measured: 6,
-        };
-        Report { identity: Some(identity), ..sample::fast_nvme() }
+        }
     }
 
     #[test]
     fn the_answer_is_as_sure_as_the_probability_and_no_surer() {
-        let text = |first| sentence(report(first).identity.as_ref().unwrap());
+        let text = |first| sentence(&identity(first));
         assert_eq!(text(0.95), "Kind of storage: like local NVMe (95 %).");
         assert!(text(0.7).contains("most like local NVMe (70 %)"));
         assert!(text(0.3).contains("uncertain"));
@@ -204,10 +238,10 @@ mod tests {
 
     #[test]
     fn evidence_names_the_kinds_for_and_against_with_its_strength() {
-        let report = report(0.95);
+        let identity = identity(0.95);
         for width in [60, 80, 120] {
             let mut page = Page::new(&Style::plain(width));
-            section(&mut page, &report);
+            section(&mut page, &identity);
             let text = page.text;
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -222,7 +256,7 @@ mod tests {
     #[test]
     fn markdown_has_the_same() {
         let mut text = String::new();
-        markdown(&mut text, &report(0.95));
+        markdown(&mut text, &identity(0.95));
         assert!(text.contains("| local NVMe | 95 % |") && text.contains("against rotating disk"), "{text}");
     }
 }

@@ -1,37 +1,91 @@
 //! `qd1 limits` as text: the limits found and the evidence for them, or what the disk did without reaching one.
 
 use qd1_model::limits::{Binding, Burst, Direction, Limit, Limits, Quantity};
-use qd1_model::printable;
 use qd1_model::units::{format_rate, format_rate_binary, format_span_ns};
-use qd1_model::{Bytes, Estimate, Finding, Record, Report, SCHEMA_VERSION};
-use serde::Serialize;
+use qd1_model::{Estimate, Report};
 
-use crate::formats::document;
-use crate::page::Style;
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
-use crate::table::{compact, escaped};
+use crate::section::{Lines, Section};
+use crate::table::{compact, escaped, quoted};
 use crate::words;
 
 /// Column at which the text next to a label begins.
 const COLUMN: usize = 10;
 
-/// The document of a search for limits.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema_version: u32,
-    limits: &'a Limits,
-    findings: &'a [Finding],
-    record: &'a Record,
+/// The limits that a search found.
+pub(crate) struct Found<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) limits: &'a Limits,
 }
 
-/// Returns the JSON document.
-pub(crate) fn json(limits: &Limits, report: &Report) -> String {
-    let (findings, record) = (&report.findings[..], &report.record);
-    document(&Document { schema_version: SCHEMA_VERSION, limits, findings, record })
+impl Section for Found<'_> {
+    fn answer(&self) -> String {
+        sentence(self.limits)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.limits);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.limits);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.limits);
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(csv(self.report, self.limits))
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("limit", &self.limits.limits);
+        lines.all("binding", &self.limits.binding);
+        lines.all("tier", &self.limits.tiers);
+    }
+}
+
+const CSV: &str = "run,requests,unit,reached,value,low,high,n,block_bytes,watched_ns,burst,burst_low,burst_high,burst_rate,\
+                   burst_lasted_ns,refill\n";
+
+/// Returns a row for each limit: its rate, and the burst before it, in requests or bytes.
+fn csv(report: &Report, limits: &Limits) -> String {
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let row = |limit: &Limit| {
+        let rate = &limit.sustained;
+        let burst = limit.burst.as_ref();
+        let volume = burst.map(|burst| burst.volume).unwrap_or_default();
+        let refill = burst.and_then(|burst| burst.refill.as_ref()).and_then(|refill| refill.value);
+        let unit = match limit.quantity {
+            Quantity::Requests => "1/s",
+            Quantity::Bytes => "B/s",
+        };
+        let fields = [
+            quoted(&report.record.id),
+            limit.direction.name().to_owned(),
+            unit.to_owned(),
+            limit.reached.to_string(),
+            number(rate.value),
+            number(rate.low),
+            number(rate.high),
+            rate.n.to_string(),
+            limit.block.0.to_string(),
+            limit.watched_ns.to_string(),
+            number(volume.value),
+            number(volume.low),
+            number(volume.high),
+            number(burst.and_then(|burst| burst.rate.value)),
+            burst.map(|burst| burst.lasted_ns.to_string()).unwrap_or_default(),
+            number(refill),
+        ];
+        fields.join(",") + "\n"
+    };
+    limits.limits.iter().fold(CSV.to_owned(), |text, limit| text + &row(limit))
 }
 
 /// Returns what was found in a sentence for each direction, and the published tier that fits best.
-pub(crate) fn sentence(limits: &Limits) -> String {
+fn sentence(limits: &Limits) -> String {
     let mut sentences: Vec<String> =
         Direction::ALL.into_iter().filter_map(|direction| of_direction(limits, direction)).collect();
     if sentences.is_empty() {
@@ -92,7 +146,7 @@ fn short_rate(unit: Quantity, estimate: &Estimate) -> String {
 }
 
 /// Writes a line for each limit: what it is, and how well it is known.
-pub(crate) fn brief(page: &mut Page, limits: &Limits) {
+fn brief(page: &mut Page, limits: &Limits) {
     let row = |limit: &Limit| {
         let how = if limit.reached { "limit" } else { "at least" };
         let watched = format!("{} for {}", limit.block, format_span_ns(limit.watched_ns));
@@ -109,7 +163,7 @@ pub(crate) fn brief(page: &mut Page, limits: &Limits) {
 }
 
 /// Writes a row for each limit, its evidence below, and the tiers that fit.
-pub(crate) fn markdown(text: &mut String, limits: &Limits) {
+fn markdown(text: &mut String, limits: &Limits) {
     *text += "### Limits\n\n| requests | | sustained | 95 % interval | block size | watched for | burst |\n|---|---|--:|---|---|--:|---|\n";
     for limit in &limits.limits {
         let how = if limit.reached { "limit" } else { "at least" };
@@ -144,14 +198,8 @@ pub(crate) fn markdown(text: &mut String, limits: &Limits) {
     text.push('\n');
 }
 
-/// Returns the whole text.
-pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
-    let mut page = Page::new(style);
-    let record = &report.record;
-    page.bold(&sentence(limits));
-    if record.interrupted {
-        page.hang(0, "note", NOTE, COLUMN, "interrupted: limits that were not measured are missing");
-    }
+/// Writes the section of the human report.
+fn section(page: &mut Page, limits: &Limits) {
     for direction in Direction::ALL {
         let found: Vec<&Limit> = limits.limits.iter().filter(|limit| limit.direction == direction).collect();
         if found.is_empty() {
@@ -159,10 +207,10 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
         }
         page.heading(subject(direction));
         for limit in found {
-            limit_lines(&mut page, limit);
+            limit_lines(page, limit);
         }
     }
-    binding(&mut page, limits);
+    binding(page, limits);
     if let Some(shared) = limits.shared {
         let text = if shared { "reads and writes share one budget" } else { "reads and writes have a budget each" };
         page.heading("Together");
@@ -174,35 +222,6 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
             page.prose(1, &format!("{}: {} ({})", tier.name, tier.fits, tier.source));
         }
     }
-    if !report.findings.is_empty() {
-        page.heading("What else was found");
-        for finding in &report.findings {
-            page.prose(1, &format!("{}: {}", finding.title, finding.evidence));
-        }
-    }
-    page.heading("How");
-    let written: u64 = record
-        .steps
-        .iter()
-        .flat_map(|step| &step.streams)
-        .filter(|s| s.class.name() == "write")
-        .map(|s| s.bytes.0)
-        .sum();
-    let prepared = record.prepare.as_ref().map_or(0, |prepare| prepare.bytes.0);
-    let engines = record.steps.first().and_then(|step| step.engine).map_or("none", |engine| engine.name());
-    page.prose(
-        1,
-        &format!(
-            "{} steps in {}, {} written, engine {engines}; {}",
-            record.steps.len(),
-            format_span_ns(record.elapsed_ns),
-            Bytes(written + prepared),
-            printable(&record.command.join(" "))
-        ),
-    );
-    page.heading("Run it again");
-    page.line(&format!("  {}", crate::machine::command_again(record)));
-    page.text
 }
 
 fn limit_lines(page: &mut Page, limit: &Limit) {
@@ -306,7 +325,14 @@ mod tests {
     use qd1_model::limits::Evidence;
 
     use super::*;
-    use crate::samples as sample;
+    use crate::page::Style;
+    use qd1_model::Bytes;
+
+    fn human(limits: &Limits) -> String {
+        let mut page = Page::new(&Style::plain(80));
+        section(&mut page, limits);
+        page.text
+    }
 
     fn found(reached: bool) -> Limits {
         let estimate = |value| Estimate::exact(value, 100);
@@ -340,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_limit_has_its_interval_and_burst_and_fits_the_page() {
-        let text = human(&found(true), &sample::fast_nvme(), &Style::plain(80));
+        let text = human(&found(true));
         assert!(text.contains("10,000 IOPS") && text.contains("400 MB/s (381 MiB/s)"), "{text}");
         assert!(text.contains("earned back") && text.contains("95 % interval"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -348,7 +374,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_it_says_at_least_and_never_limit_of() {
-        let text = human(&found(false), &sample::fast_nvme(), &Style::plain(80));
+        let text = human(&found(false));
         assert!(text.contains("at least 10,000 IOPS") && !text.contains("because"), "{text}");
     }
 }

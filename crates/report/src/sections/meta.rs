@@ -9,6 +9,7 @@ use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Estimate, Report, Subject};
 
 use crate::page::{BAD, BOLD, DIM, Page};
+use crate::section::{Lines, Section};
 use crate::table::escaped;
 use crate::table::{cell, compact, legend};
 use crate::words;
@@ -30,12 +31,44 @@ const TOO_SHORT: &str = "+++++";
 const TOO_SHORT_CPU: &str = "+++";
 
 /// Returns true if the run is bonnie++'s job.
-pub(crate) fn is_bonnie(report: &Report) -> bool {
+fn is_bonnie(report: &Report) -> bool {
     report.record.plan.subject == Subject::Bonnie
 }
 
+/// Operations on files, a row for each.
+pub(crate) struct FileOperations<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) meta: &'a Meta,
+}
+
+impl Section for FileOperations<'_> {
+    fn answer(&self) -> String {
+        sentence(self.report, self.meta)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.meta);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report, self.meta);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.meta);
+    }
+
+    fn csv(&self) -> Option<String> {
+        is_bonnie(self.report).then(|| bonnie_line(self.report, self.meta))
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("file_operation", &self.meta.rows);
+    }
+}
+
 /// Returns the first line of the report: the files, and the rates of the operations that matter most.
-pub(crate) fn sentence(report: &Report, meta: &Meta) -> String {
+fn sentence(report: &Report, meta: &Meta) -> String {
     let name = if is_bonnie(report) { "bonnie++'s job" } else { "File operations" };
     let so_far = if report.record.interrupted { "so far, " } else { "" };
     let parts: Vec<String> = [large(report), many(report)].into_iter().flatten().collect();
@@ -100,7 +133,7 @@ fn durability(work: &FilesWork) -> &'static str {
 }
 
 /// Writes a line for each operation.
-pub(crate) fn brief(page: &mut Page, meta: &Meta) {
+fn brief(page: &mut Page, meta: &Meta) {
     let cells = |row: &MetaRow| {
         let (unit, rate) = rate(row);
         let [p50, p99] = [row.lat_p50_ns, row.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
@@ -114,7 +147,7 @@ pub(crate) fn brief(page: &mut Page, meta: &Meta) {
 }
 
 /// Writes the section of the human report.
-pub(crate) fn section(page: &mut Page, report: &Report, meta: &Meta) {
+fn section(page: &mut Page, report: &Report, meta: &Meta) {
     for (heading, rows) in groups(meta) {
         page.line("");
         let is_table = page.style.width >= TABLE_MIN;
@@ -252,7 +285,7 @@ fn explanation(report: &Report) -> String {
 }
 
 /// Writes the section of the Markdown report.
-pub(crate) fn markdown(text: &mut String, meta: &Meta) {
+fn markdown(text: &mut String, meta: &Meta) {
     *text += "### Files\n\n| operation | order | n | per second | p50 | p99 | CPU |\n|---|---|---|---|---|---|---|\n";
     for row in &meta.rows {
         let (unit, rate) = rate(row);
@@ -273,7 +306,7 @@ pub(crate) fn markdown(text: &mut String, meta: &Meta) {
 /// Returns bonnie++'s line (format 1.98), as `bon_csv2html` and `bon_csv2txt` read it.
 ///
 /// As in bonnie++, a result of less than half a second is `+++++`, and one that was not measured is empty.
-pub(crate) fn bonnie_line(report: &Report, meta: &Meta) -> String {
+fn bonnie_line(report: &Report, meta: &Meta) -> String {
     let record = &report.record;
     let mut fields = vec![BONNIE_FORMAT.to_owned(), format!("qd1-{}", record.version)];
     let host = record.environment.hostname.replace([',', '\n'], " ");
@@ -381,7 +414,7 @@ mod tests {
     #[test]
     fn bonnies_line_has_bonnies_fields() {
         let report = sample::bonnie();
-        let line = bonnie_line(&report, report.meta.as_ref().unwrap());
+        let line = bonnie_line(&report, report.part::<qd1_model::meta::Meta>().unwrap());
         // The header that bonnie++ -x prints, with the seeks and seekers that it leaves out there.
         let fields: Vec<&str> = line.trim_end().split(',').collect();
         assert_eq!(fields.len(), BONNIE_FIELDS);

@@ -1,11 +1,15 @@
-//! The parts of a report that belong to one kind of run, or to one kind of statement.
+//! The parts of a report that belong to one kind of run, or to one kind of statement: a file each, with a `Section` that
+//! says what every format has of it. [`leading`] and [`body`] are the only places that ask a report for its kind.
 
 pub(crate) mod apps;
 pub(crate) mod bands;
 pub(crate) mod caches;
+pub(crate) mod check;
 pub(crate) mod criteria;
 pub(crate) mod filesystems;
+pub(crate) mod findings;
 pub(crate) mod identity;
+pub(crate) mod impressions;
 pub(crate) mod limits;
 pub(crate) mod meta;
 pub(crate) mod over;
@@ -16,42 +20,122 @@ pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod tail;
 pub(crate) mod verdicts;
+pub(crate) mod waited_for;
 
 use qd1_model::Report;
+use qd1_model::part::Part;
 
+use crate::machine;
 use crate::page::Page;
+use crate::section::Section;
 use crate::words;
+
+/// Returns the section of a part.
+fn of<'a>(report: &'a Report, part: &'a Part) -> Box<dyn Section + 'a> {
+    match part {
+        Part::Filesystems(table) => Box::new(filesystems::Filesystems { report, table }),
+        Part::Limits(limits) => Box::new(limits::Found { report, limits }),
+        Part::Prediction(prediction) => Box::new(prediction::Expected { report, prediction }),
+        Part::Over(over) => Box::new(over::OverHours { over }),
+        Part::Sweep(surface) => Box::new(sweep::Swept { report, surface }),
+        Part::Meta(meta) => Box::new(meta::FileOperations { report, meta }),
+        Part::Sync(table) => Box::new(sync::Methods { report, table }),
+        Part::App(summary) => Box::new(apps::Program { report, summary }),
+        Part::Identity(identity) => Box::new(identity::Kind { identity }),
+    }
+}
+
+/// Where a part of a report stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is all there is of the run.
+    Whole,
+    /// It answers, whatever is judged besides, and stands before the steps.
+    First,
+    /// It stands below the verdicts.
+    BelowVerdicts,
+    /// It stands in place of the steps, and answers where nothing is judged.
+    Steps,
+    /// A run that was made for something else has it for other programs.
+    Hidden,
+}
+
+fn place(report: &Report, part: &Part) -> Place {
+    match part {
+        Part::Filesystems(_) | Part::Limits(_) => Place::Whole,
+        Part::Prediction(_) => Place::First,
+        Part::Identity(_) if identity::is_identify(report) => Place::First,
+        Part::Identity(_) => Place::Hidden,
+        Part::Over(_) => Place::BelowVerdicts,
+        Part::Sweep(_) | Part::Meta(_) | Part::Sync(_) | Part::App(_) => Place::Steps,
+    }
+}
+
+/// Returns the sections of the parts that stand there.
+fn at(report: &Report, wanted: Place) -> impl Iterator<Item = Box<dyn Section + '_>> {
+    let parts = report.parts.iter().filter(move |part| place(report, part) == wanted);
+    parts.map(|part| of(report, part))
+}
+
+/// Returns the sections of all parts, those too that a person is not shown.
+pub(crate) fn parts(report: &Report) -> impl Iterator<Item = Box<dyn Section + '_>> {
+    report.parts.iter().map(|part| of(report, part))
+}
+
+/// Returns what answers to what the command asks.
+pub(crate) fn leading(report: &Report) -> Box<dyn Section + '_> {
+    let before = at(report, Place::Whole).chain(at(report, Place::First)).next();
+    before.unwrap_or_else(|| {
+        if verdicts::are_the_answer(report) {
+            Box::new(verdicts::Classes { report })
+        } else if !report.criteria.is_empty() {
+            Box::new(criteria::Criteria { report })
+        } else {
+            steps(report)
+        }
+    })
+}
+
+/// Returns the section of the steps, or of what stands in their place.
+fn steps(report: &Report) -> Box<dyn Section + '_> {
+    at(report, Place::Steps).next().unwrap_or_else(|| Box::new(suite::Steps { report }))
+}
+
+/// Returns the sections of the whole report, in their order.
+pub(crate) fn body(report: &Report) -> Vec<Box<dyn Section + '_>> {
+    let whole: Vec<_> = at(report, Place::Whole).collect();
+    if !whole.is_empty() {
+        return whole;
+    }
+    let mut body: Vec<Box<dyn Section + '_>> = Vec::new();
+    if !report.verdicts.is_empty() {
+        body.push(Box::new(verdicts::Classes { report }));
+    }
+    body.extend(at(report, Place::BelowVerdicts));
+    if !report.criteria.is_empty() {
+        body.push(Box::new(criteria::Criteria { report }));
+    }
+    body.extend(at(report, Place::First));
+    body.push(if words::is_check(report) {
+        Box::new(check::Figures { report })
+    } else if report.criteria.is_empty() {
+        steps(report)
+    } else {
+        Box::new(suite::Steps { report })
+    });
+    body
+}
+
+/// Returns the facts about the place, and how it was measured.
+pub(crate) fn place_of(report: &Report) -> Vec<(&'static str, String)> {
+    leading(report).place().unwrap_or_else(|| machine::lines(report))
+}
 
 /// Writes the figures of a run in a line for each thing that was found, the most important first.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
-    if let Some(table) = &report.filesystems {
-        filesystems::brief(page, table);
-    } else if let Some(limits) = &report.limits {
-        limits::brief(page, limits);
-    } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
-        identity::brief(page, identity);
-    } else if let Some(prediction) = &report.prediction {
-        prediction::brief(page, prediction);
-    } else if words::is_check(report) && !report.verdicts.is_empty() {
-        verdicts::brief(page, report);
-        if let Some(over) = &report.over {
-            over::brief(page, over);
-        }
-        reference::brief(page, report);
-    } else if !report.criteria.is_empty() {
-        criteria::brief(page, report);
-    } else if let Some(surface) = &report.sweep {
-        sweep::brief(page, surface);
-    } else if let Some(table) = &report.meta {
-        meta::brief(page, table);
-    } else if let Some(table) = &report.sync {
-        sync::brief(page, table);
-    } else if report.record.app.is_some() {
-        apps::brief(page, report);
-    } else {
-        suite::brief(page, report);
-    }
-    if report.filesystems.is_none() && report.limits.is_none() {
+    let leading = leading(report);
+    leading.brief(page);
+    if !leading.stands_alone() {
         suite::failures(page, report);
     }
 }

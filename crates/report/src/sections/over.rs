@@ -8,6 +8,7 @@ use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Grade, Report};
 
 use crate::page::{BOLD, DIM, Page};
+use crate::section::{Lines, Section};
 use crate::sections::criteria::paint;
 use crate::table::escaped;
 use crate::words;
@@ -28,7 +29,7 @@ pub(crate) fn speaks_for(report: &Report) -> String {
     if !words::is_check(report) || report.verdicts.is_empty() {
         return String::new();
     }
-    if let Some(over) = &report.over {
+    if let Some(over) = report.part::<OverSummary>() {
         let unseen = match over.unseen_hours {
             0 if 10 * over.rounds >= 9 * over.rounds_planned => String::new(),
             0 => "; of the rest nothing is known".to_owned(),
@@ -41,6 +42,11 @@ pub(crate) fn speaks_for(report: &Report) -> String {
     "A minute is not a day: of 64 production drives, a minute's mean latency was 15 % or more off that of its three \
      hours in 1 minute of 10. A day: qd1 check --over 24h"
         .to_owned()
+}
+
+/// Returns how long a check over hours was to take; `None` of other runs.
+pub(crate) fn time(report: &Report) -> Option<String> {
+    report.part::<OverSummary>().map(|over| format_span_ns(over.duration_ns))
 }
 
 /// Returns the time that all figures speak for: `these 24 h, by 370 of 375 rounds`.
@@ -62,6 +68,33 @@ fn whole(report: &Report, over: &OverSummary) -> String {
 /// Returns what the run cost the disk.
 fn cost(over: &OverSummary) -> String {
     format!("{:.2} % of the disk's time used, {} written", 100.0 * over.busy_share, Bytes(over.written_bytes))
+}
+
+/// The hours of a check over hours.
+pub(crate) struct OverHours<'a> {
+    pub(crate) over: &'a OverSummary,
+}
+
+impl Section for OverHours<'_> {
+    fn answer(&self) -> String {
+        format!("Over {}.", format_span_ns(self.over.duration_ns))
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.over);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.over);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.over);
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("hours", &self.over.criteria);
+    }
 }
 
 /// Criteria whose hours the first screen tells.
@@ -90,7 +123,7 @@ pub(crate) fn brief(page: &mut Page, over: &OverSummary) {
 }
 
 /// Writes the hours of each criterion.
-pub(crate) fn section(page: &mut Page, over: &OverSummary) {
+fn section(page: &mut Page, over: &OverSummary) {
     if over.criteria.is_empty() {
         return;
     }
@@ -143,7 +176,7 @@ fn table(page: &mut Page, over: &OverSummary) {
 }
 
 /// Writes the hours of each criterion as a table.
-pub(crate) fn markdown(text: &mut String, over: &OverSummary) {
+fn markdown(text: &mut String, over: &OverSummary) {
     if over.criteria.is_empty() {
         return;
     }
@@ -209,7 +242,8 @@ mod tests {
 
     #[test]
     fn the_worst_hour_is_the_slowest_or_that_with_the_lowest_rate() {
-        let over = samples::over_a_day().over.unwrap();
+        let report = samples::over_a_day();
+        let over = report.part::<OverSummary>().unwrap();
         let hours = |name: &str| over.criteria.iter().find(|hours| hours.criterion.metric == name).unwrap();
         assert_eq!(worst(hours("sync_p99_ns")).unwrap().0.grade, Grade::Fail);
         let rates = hours("iops");
@@ -224,7 +258,7 @@ mod tests {
         let said = |report: &Report| speaks_for(report).replace('\n', " ");
         assert!(!said(&report).contains("nothing is known"));
         for (hours, words) in [(1, "of one hour, without a round"), (10, "of 10 hours, without a round")] {
-            report.over.as_mut().unwrap().unseen_hours = hours;
+            report.part_mut::<OverSummary>().unwrap().unseen_hours = hours;
             assert!(said(&report).contains(words), "{}", said(&report));
         }
     }
@@ -234,7 +268,7 @@ mod tests {
         let report = samples::over_a_day();
         for width in [40, 60, 79, 80, 132] {
             let mut page = Page::new(&Style::plain(width));
-            section(&mut page, report.over.as_ref().unwrap());
+            section(&mut page, report.part::<OverSummary>().unwrap());
             let longest = page.text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{width}:\n{}", page.text);
         }

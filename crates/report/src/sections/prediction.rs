@@ -6,6 +6,7 @@ use qd1_model::prediction::{Bound, Exactness, Predicted, Prediction, Predicts};
 use qd1_model::{Estimate, Report};
 
 use crate::page::{BAD, DIM, Page};
+use crate::section::{Lines, Section};
 use crate::words;
 
 /// Columns of the table: what, the figure, its interval, what was measured.
@@ -25,8 +26,36 @@ const NOTE: &str = "Calculated from the measured commits, not run. On two simula
 /// Clients of a server whose prediction the headline names.
 const CLIENTS: u32 = 10;
 
+/// What a disk is expected to do for programs.
+pub(crate) struct Expected<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) prediction: &'a Prediction,
+}
+
+impl Section for Expected<'_> {
+    fn answer(&self) -> String {
+        sentence(self.prediction)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.prediction);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report, self.prediction);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.report, self.prediction);
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("prediction", &self.prediction.rows);
+    }
+}
+
 /// Returns what to expect of each program, by one figure of it; where programs were run, what came of these.
-pub(crate) fn sentence(prediction: &Prediction) -> String {
+fn sentence(prediction: &Prediction) -> String {
     let is_run = prediction.rows.iter().any(|row| row.verified.is_some());
     let mut told: Vec<Program> = Vec::new();
     let mut parts = Vec::new();
@@ -70,7 +99,7 @@ const fn has_clients(what: Predicts) -> bool {
 }
 
 /// Writes the table of predictions.
-pub(crate) fn brief(page: &mut Page, prediction: &Prediction) {
+fn brief(page: &mut Page, prediction: &Prediction) {
     let is_verified = prediction.rows.iter().any(|row| row.verified.is_some());
     let last = if is_verified { format!("{:>MEASURED$}  error", "measured") } else { "limited by".to_owned() };
     page.line(
@@ -97,9 +126,8 @@ pub(crate) fn brief(page: &mut Page, prediction: &Prediction) {
     }
 }
 
-/// Writes the section of the human report, if anything was predicted.
-pub(crate) fn section(page: &mut Page, report: &Report) {
-    let Some(prediction) = &report.prediction else { return };
+/// Writes the section of the human report.
+fn section(page: &mut Page, report: &Report, prediction: &Prediction) {
     page.heading("What to expect");
     brief(page, prediction);
     for why in unmeasured(report, prediction) {
@@ -142,7 +170,7 @@ fn unmeasured(report: &Report, prediction: &Prediction) -> Vec<String> {
 }
 
 /// Writes the section of the Markdown report.
-pub(crate) fn markdown(text: &mut String, report: &Report, prediction: &Prediction) {
+fn markdown(text: &mut String, report: &Report, prediction: &Prediction) {
     *text += "### What to expect\n\n| | predicted | 95 % interval | limited by | measured | error |\n";
     *text += "|---|--:|---|---|--:|--:|\n";
     for row in &prediction.rows {

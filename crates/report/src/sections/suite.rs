@@ -5,17 +5,44 @@ use qd1_model::metric::Unit;
 use qd1_model::op::Ended;
 use qd1_model::plan::Work;
 use qd1_model::plan::prediction::plain_name;
+use qd1_model::prediction::Prediction;
 use qd1_model::spec::{Effort, Suite};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, OpClass, Report, StepSummary};
 
 use crate::page::Style;
 use crate::page::{BAD, BOLD, DIM, Page};
+use crate::section::Section;
+use crate::sections::{caches, check, criteria, tail};
 use crate::table::{CELL, cell, columns, compact, legend, list};
 use crate::words;
 
 /// Width of the first column.
 const LABEL: usize = 15;
+
+/// The steps of a run that nothing else stands for.
+pub(crate) struct Steps<'a> {
+    pub(crate) report: &'a Report,
+}
+
+impl Section for Steps<'_> {
+    fn answer(&self) -> String {
+        caches::sentence(self.report).unwrap_or_else(|| criteria::sentence(self.report))
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.report);
+    }
+
+    fn human(&self, page: &mut Page) {
+        steps(page, self.report);
+        tail::section(page, self.report);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        check::steps_markdown(text, self.report);
+    }
+}
 
 /// Writes a line for each step and kind of operation: its rate and its latency.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
@@ -48,7 +75,7 @@ pub(crate) fn failures(page: &mut Page, report: &Report) {
 }
 
 /// Writes the table of all steps.
-pub(crate) fn steps(page: &mut Page, report: &Report) {
+fn steps(page: &mut Page, report: &Report) {
     // Rates, which a suite compares, come first, then latencies.
     let mut columns = columns(page.style.width);
     columns.sort_by_key(|column| !column.is_rate());
@@ -61,7 +88,7 @@ pub(crate) fn steps(page: &mut Page, report: &Report) {
     } else {
         page.heading("Steps");
     }
-    let is_repeat = |step: &StepSummary| report.prediction.is_some() && plain_name(&step.name) != step.name;
+    let is_repeat = |step: &StepSummary| report.part::<Prediction>().is_some() && plain_name(&step.name) != step.name;
     for step in report.summary.steps.iter().filter(|step| !is_repeat(step)) {
         let mut label = step.name.as_str();
         if !is_table || label.chars().count() >= LABEL {

@@ -7,6 +7,7 @@ use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, Sy
 use qd1_model::{Bytes, Estimate, Report};
 
 use crate::page::{BAD, BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
+use crate::section::{Lines, Section};
 use crate::table::escaped;
 use crate::table::{CELL, cell, compact, legend};
 use crate::words;
@@ -15,6 +16,36 @@ use crate::words;
 const LABEL: usize = 15;
 /// Column of a setting's text.
 const SETTING: usize = 14;
+
+/// Ways to make writes durable.
+pub(crate) struct Methods<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) table: &'a SyncTable,
+}
+
+impl Section for Methods<'_> {
+    fn answer(&self) -> String {
+        sentence(self.table)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.table);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report, self.table);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.report, self.table);
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("sync", &self.table.rows);
+        lines.all("sync_files", &self.table.files);
+        lines.all("sync_setting", &self.table.settings);
+    }
+}
 
 /// A table: its title, the titles of its columns, and its rows.
 struct Table {
@@ -37,7 +68,7 @@ const POSTGRES: &str = "PostgreSQL";
 const FEW: usize = 3;
 
 /// Returns the answer in a sentence or two.
-pub(crate) fn sentence(table: &SyncTable) -> String {
+fn sentence(table: &SyncTable) -> String {
     let Some(best) = table.best else { return "No durable method was measured.".to_owned() };
     let compared = |method: SyncMethod| table.rows.iter().find(|row| is_compared(row, table) && row.method == method);
     let commits = compared(best).map_or_else(String::new, |row| match row.commits_per_second.is_resolved() {
@@ -90,7 +121,7 @@ fn to_set(table: &SyncTable) -> String {
 }
 
 /// Writes a line for each durable method, the fastest first.
-pub(crate) fn brief(page: &mut Page, table: &SyncTable) {
+fn brief(page: &mut Page, table: &SyncTable) {
     let mut methods: Vec<&SyncRow> = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).collect();
     let rate = |row: &&SyncRow| row.commits_per_second.value.unwrap_or_default();
     methods.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
@@ -125,7 +156,7 @@ fn decision(setting: &SyncSetting, table: &SyncTable) -> String {
 }
 
 /// Writes the section of the human report.
-pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
+fn section(page: &mut Page, report: &Report, table: &SyncTable) {
     for table in tables(table) {
         show(page, &table);
     }
@@ -142,7 +173,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
 }
 
 /// Writes the section of the Markdown report.
-pub(crate) fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
+fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
     for table in tables(table) {
         let titles: String = table.columns.iter().map(|title| format!(" {title} |")).collect();
         *text += &format!("### {}\n\n| |{titles}\n|---|{}\n", table.title, "--:|".repeat(table.columns.len()));
@@ -432,97 +463,10 @@ fn notes(table: &SyncTable) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::formats::Format;
     use crate::page::{Detail, Style};
     use crate::render;
-    use crate::samples as sample;
-
-    fn report() -> Report {
-        let estimate = |value: f64| Estimate {
-            low: Some(value * 0.97),
-            high: Some(value * 1.03),
-            ..Estimate::exact(value, 12_345)
-        };
-        let row = |sync, direct, writes_per_sync, block, committers, shared, layout, us: f64| SyncRow {
-            method: SyncMethod { sync, direct },
-            durable: sync != Sync::SyncFileRange,
-            writes_per_sync,
-            block,
-            committers,
-            shared,
-            layout,
-            steps: vec!["a".to_owned()],
-            commits_per_second: estimate(1e6 / us),
-            lat_mean_ns: estimate(us * 1e3),
-            lat_p50_ns: estimate(us * 1e3),
-            lat_p99_ns: Estimate { n: 300, n_needed: 1_200_000, ..Estimate::default() },
-            sync_p50_ns: sync.has_call().then(|| estimate(us * 0.9e3)),
-            sync_p99_ns: None,
-        };
-        let redis = |setting: &str, advice| SyncSetting {
-            program: "Redis".to_owned(),
-            setting: setting.to_owned(),
-            note: if advice == SyncAdvice::Decide { "" } else { "its default: a power cut takes the last second" }
-                .to_owned(),
-            method: SyncMethod { sync: Sync::Fdatasync, direct: false },
-            lat_p50_ns: (advice == SyncAdvice::Decide).then(|| estimate(401e3)),
-            commits_per_second: None,
-            durable: advice == SyncAdvice::Decide,
-            advice,
-        };
-        use SyncLayout::{Append, Overwrite};
-        let fdatasync = Sync::Fdatasync;
-        let table = SyncTable {
-            block: 8192,
-            rows: vec![
-                row(fdatasync, false, 1, 8192, 1, false, Overwrite, 183.0),
-                row(Sync::SyncFileRange, false, 1, 8192, 1, false, Overwrite, 21.0),
-                row(fdatasync, true, 1, 8192, 1, false, Overwrite, 190.0),
-                row(fdatasync, false, 2, 8192, 1, false, Overwrite, 201.0),
-                row(fdatasync, false, 1, 65_536, 1, false, Overwrite, 301.0),
-                row(fdatasync, false, 1, 512, 1, false, Overwrite, 180.0),
-                row(fdatasync, false, 1, 8192, 64, true, Overwrite, 1301.0),
-                row(fdatasync, false, 1, 8192, 1, false, Append, 401.0),
-            ],
-            files: vec![SyncFiles {
-                sync: FileSync::FsyncDirectory,
-                size: Bytes::kib(4),
-                step: "file-dir".to_owned(),
-                files_per_second: estimate(900.0),
-                create_p50_ns: estimate(1e6),
-                create_p99_ns: estimate(2e6),
-                sync_p50_ns: Some(estimate(0.9e6)),
-                delete_p50_ns: Some(estimate(50e3)),
-            }],
-            best: Some(SyncMethod { sync: fdatasync, direct: false }),
-            tied: vec![SyncMethod { sync: fdatasync, direct: true }],
-            settings: vec![
-                redis("appendfsync always", SyncAdvice::Decide),
-                redis("appendfsync everysec", SyncAdvice::Unsafe),
-                SyncSetting {
-                    program: "PostgreSQL".to_owned(),
-                    setting: "wal_sync_method=fdatasync".to_owned(),
-                    note: "its default on Linux".to_owned(),
-                    method: SyncMethod { sync: fdatasync, direct: false },
-                    lat_p50_ns: Some(estimate(183e3)),
-                    commits_per_second: Some(estimate(5464.0)),
-                    durable: true,
-                    advice: SyncAdvice::Keep,
-                },
-            ],
-        };
-        let mut report = Report {
-            sync: Some(table),
-            verdicts: Vec::new(),
-            impressions: Vec::new(),
-            durability: None,
-            ..sample::fast_nvme()
-        };
-        report.record.plan.suite = "sync".to_owned();
-        report.record.plan.subject = qd1_model::Subject::Sync;
-        report
-    }
+    use crate::samples::sync as report;
 
     fn text(width: usize) -> String {
         render(&report(), Format::Human, &Style::plain(width))

@@ -4,8 +4,12 @@ use qd1_model::metric::{Better, Unit, metric};
 use qd1_model::verdict::{Impression, Judged};
 use qd1_model::{Estimate, Grade, Report, Verdict};
 
-use crate::page::{Page, shorten};
-use crate::sections::criteria::paint;
+use crate::page::{DIM, Page, shorten, wrap};
+use crate::reasons::Reasons;
+use crate::section::Section;
+use crate::sections::criteria::{self, paint};
+use crate::sections::{impressions, over, reference, suite};
+use crate::table::escaped;
 use crate::words;
 
 /// Column of a class's title: two spaces, the longest grade, a space.
@@ -15,6 +19,186 @@ const STEP_MAX: usize = 14;
 /// Letters of a title that are shown, and those that the column of figures makes room for.
 const TITLE_MAX: usize = 60;
 const ALIGNED_MAX: usize = 30;
+
+/// Column of a class's text in the whole report.
+const COLUMN: usize = 16;
+
+/// The classes of workload of a run.
+pub(crate) struct Classes<'a> {
+    pub(crate) report: &'a Report,
+}
+
+/// Whether the classes are what a run answers with: always where some were judged, and of a check also where none could be.
+pub(crate) fn are_the_answer(report: &Report) -> bool {
+    let is_without = words::is_check(report) && (report.no_disk().is_some() || report.criteria.is_empty());
+    !report.verdicts.is_empty() || is_without
+}
+
+impl Section for Classes<'_> {
+    fn answer(&self) -> String {
+        answer(self.report, false)
+    }
+
+    fn whole_answer(&self) -> String {
+        answer(self.report, true)
+    }
+
+    fn line(&self) -> String {
+        words_of_check(self.report).unwrap_or_else(|| self.answer())
+    }
+
+    fn answers_in_lines(&self) -> bool {
+        !self.report.verdicts.is_empty()
+    }
+
+    fn brief(&self, page: &mut Page) {
+        if self.report.verdicts.is_empty() {
+            suite::brief(page, self.report);
+            return;
+        }
+        brief(page, self.report);
+        super::at(self.report, super::Place::BelowVerdicts).for_each(|section| section.brief(page));
+        reference::brief(page, self.report);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown(text, self.report);
+    }
+}
+
+/// Returns the answer, with the figures of classes that failed or without.
+fn answer(report: &Report, with_figures: bool) -> String {
+    let classes = classes(report, with_figures);
+    if let Some(finding) = report.no_disk().filter(|_| words::is_check(report)) {
+        return format!("Nothing is judged: {}. {}", finding.title.trim_end_matches('.'), finding.advice);
+    }
+    if classes.is_empty() {
+        return format!("{} measured; no class of workload was judged.", words::steps(report.summary.steps.len()));
+    }
+    let over = over::time(report).map_or_else(String::new, |time| format!(" over {time}"));
+    format!("This disk{over}: {}.", classes.join("; "))
+}
+
+/// `commits p99 12.9 ms, reads p99.9 2.46 ms; 1 pass, 2 marginal`; `None` where no class was judged.
+fn words_of_check(report: &Report) -> Option<String> {
+    if report.verdicts.is_empty() {
+        return None;
+    }
+    let figures = report.impressions.iter().filter_map(|impression| {
+        let metric = metric(&impression.metric)?;
+        let figure = impression.figure.filter(|_| impression.word.is_some())?;
+        Some(format!("{} {} {}", impression.requests, metric.title, words::known(metric.unit, &figure)))
+    });
+    let figures: Vec<String> = figures.chain(impressions::stalls(report)).collect();
+    let count = |grade: Grade| report.verdicts.iter().filter(|verdict| verdict.grade == grade).count();
+    let grades = [
+        (Grade::Pass, "pass"),
+        (Grade::Marginal, "marginal"),
+        (Grade::Fail, "fail"),
+        (Grade::NotResolved, "not resolved"),
+    ];
+    let grades = grades.into_iter().filter(|(grade, _)| count(*grade) > 0);
+    let grades: Vec<String> = grades.map(|(grade, word)| format!("{} {word}", count(grade))).collect();
+    Some(
+        [figures.join(", "), grades.join(", ")]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; "),
+    )
+}
+
+/// Returns the classes of each grade in words: `fine for bulk`.
+fn classes(report: &Report, with_figures: bool) -> Vec<String> {
+    let titles = |grade: Grade| {
+        let of_grade = report.verdicts.iter().filter(|verdict| verdict.grade == grade);
+        let title = |verdict: &Verdict| match words::deciding(verdict).first() {
+            Some(worst) if grade == Grade::Fail && with_figures => {
+                format!("{} ({})", verdict.title, words::judged(worst))
+            }
+            _ => verdict.title.clone(),
+        };
+        words::join(&of_grade.map(title).collect::<Vec<_>>())
+    };
+    [
+        (Grade::Pass, "fine for"),
+        (Grade::Marginal, "marginal for"),
+        (Grade::Fail, "too slow for"),
+        (Grade::NotResolved, "not resolved for"),
+    ]
+    .into_iter()
+    .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
+    .collect()
+}
+
+/// Writes each class with its deciding figures, their bounds and their sources.
+fn section(page: &mut Page, report: &Report) {
+    if report.verdicts.is_empty() {
+        return;
+    }
+    page.heading("Verdict");
+    let mut reasons = Reasons::default();
+    for verdict in &report.verdicts {
+        let paint = paint(verdict.grade);
+        page.hang(2, &verdict.grade.name().to_uppercase(), paint, COLUMN, &verdict.title);
+        for judged in words::deciding(verdict) {
+            page.prose(COLUMN, &reasons.judged(judged));
+            limits(page, judged);
+        }
+        let others = words::others(verdict);
+        if !others.is_empty() {
+            page.prose(COLUMN, &others);
+        }
+    }
+    for line in wrap(&over::speaks_for(report), page.prose_width() - 2) {
+        let line = page.paint(DIM, &line);
+        page.line(&format!("  {line}"));
+    }
+}
+
+/// Writes the threshold and its source on one line if they fit, otherwise on two.
+fn limits(page: &mut Page, judged: &Judged) {
+    let (limits, source) = (words::limits(&judged.criterion), &judged.criterion.source);
+    let both = format!("{limits} ({source})");
+    if COLUMN + 2 + both.chars().count() <= page.prose_width() {
+        page.prose(COLUMN + 2, &both);
+    } else {
+        page.prose(COLUMN + 2, &limits);
+        page.prose(COLUMN + 2, &format!("({source})"));
+    }
+}
+
+/// Writes the same as a table.
+fn markdown(text: &mut String, report: &Report) {
+    if report.verdicts.is_empty() {
+        return;
+    }
+    *text += "### Verdict\n\n| for | grade | because | threshold | source |\n|---|---|---|---|---|\n";
+    let mut reasons = Reasons::default();
+    for verdict in &report.verdicts {
+        let mut title = escaped(&verdict.title);
+        let mut grade = criteria::graded(verdict.grade);
+        for judged in words::deciding(verdict) {
+            let (figure, limits) = (escaped(&reasons.judged(judged)), words::limits(&judged.criterion));
+            *text += &format!("| {title} | {grade} | {figure} | {limits} | {} |\n", escaped(&judged.criterion.source));
+            // Further criteria of the same class are listed below the first.
+            (title, grade) = (String::new(), String::new());
+        }
+        let others = escaped(&words::others(verdict));
+        if !others.is_empty() {
+            *text += &format!("| {title} | {grade} | {others} | | |\n");
+        }
+    }
+    text.push('\n');
+    let speaks_for = over::speaks_for(report);
+    if !speaks_for.is_empty() {
+        *text += &format!("{}\n\n", escaped(&speaks_for));
+    }
+}
 
 /// Writes a line for each class: its grade, the figure that decided, and the bound that it is held against.
 ///

@@ -6,26 +6,60 @@ mod markdown;
 pub(crate) mod sample;
 mod words;
 
-pub(crate) use csv::render as csv;
-pub(crate) use markdown::render as markdown;
-pub(crate) use words::sentence;
-
 use qd1_model::Report;
 use qd1_model::filesystems::{CellOf, Comparison, Row};
 
-use crate::machine;
-use crate::page::Style;
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
+use crate::section::{Lines, Section};
 
 /// Width of a figure's name.
 const LABEL: usize = 12;
 /// Column of the text about one filesystem.
 const TEXT: usize = 12;
 
-/// Returns the whole report.
-pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> String {
-    let mut page = Page::new(style);
-    page.bold(&words::headline(report, table));
+/// A comparison of filesystems.
+pub(crate) struct Filesystems<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) table: &'a Comparison,
+}
+
+impl Section for Filesystems<'_> {
+    fn answer(&self) -> String {
+        words::sentence(self.report, self.table)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.table);
+    }
+
+    fn stands_alone(&self) -> bool {
+        true
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report, self.table);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown::section(text, self.report, self.table);
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(csv::render(self.report, self.table))
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("row", &self.table.rows);
+        lines.all("filesystem", &self.table.filesystems);
+    }
+
+    fn place(&self) -> Option<Vec<(&'static str, String)>> {
+        Some(words::place(self.report))
+    }
+}
+
+/// Writes the section of the human report.
+fn section(page: &mut Page, report: &Report, table: &Comparison) {
     if report.record.interrupted {
         page.hang(0, "note", NOTE, 6, &words::interrupted(report, table));
     }
@@ -34,7 +68,7 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
     let all: Vec<usize> = (0..table.filesystems.len()).collect();
     for columns in all.chunks(fit) {
         page.line("");
-        columns_of(&mut page, table, columns, cell);
+        columns_of(page, table, columns, cell);
     }
     page.line("");
     page.prose(2, &words::legend(table));
@@ -55,17 +89,10 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
             page.hang(2, &who, NOTE, TEXT, &text);
         }
     }
-    page.heading("Where and how");
-    for (label, text) in words::place(report) {
-        page.hang(2, label, DIM, 15, &text);
-    }
-    page.heading("Run it again");
-    page.line(&format!("  {}", machine::command_again(&report.record)));
-    page.text
 }
 
 /// Writes what else differs for sure, and the table of the filesystems that fit beside each other.
-pub(crate) fn brief(page: &mut Page, table: &Comparison) {
+fn brief(page: &mut Page, table: &Comparison) {
     let sure = words::sure(table);
     for sentence in sure.iter().skip(1) {
         page.hang(2, "-", BOLD, 4, sentence);
@@ -116,9 +143,10 @@ fn painted(page: &Page, row: &Row, cell: &CellOf, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Format, Style, render};
 
     fn shown(report: &Report, width: usize) -> String {
-        human(report, report.filesystems.as_ref().unwrap(), &Style::plain(width))
+        render(report, Format::Human, &Style::plain(width))
     }
 
     #[test]
@@ -134,7 +162,7 @@ mod tests {
     #[test]
     fn a_large_difference_in_every_round_is_shown_though_it_is_not_sure() {
         let mut report = sample::report();
-        let table = report.filesystems.as_mut().unwrap();
+        let table = report.part_mut::<Comparison>().unwrap();
         table.rounds = 3;
         table.rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|cell| cell.rank = Some(1));
         let text = shown(&report, 80);
@@ -154,15 +182,16 @@ mod tests {
     #[test]
     fn colour_only_wraps_what_is_there() {
         let report = sample::report();
-        let coloured = human(&report, report.filesystems.as_ref().unwrap(), &Style { color: true, ..Style::plain(80) });
+        let coloured = render(&report, Format::Human, &Style { color: true, ..Style::plain(80) });
         assert!(coloured.contains('\u{1b}') && !shown(&report, 80).contains('\u{1b}'));
     }
 
     #[test]
     fn markdown_has_a_row_for_each_leading_figure() {
         let report = sample::report();
-        let table = report.filesystems.as_ref().unwrap();
-        let text = markdown(&report, table);
+        let table = report.part::<Comparison>().unwrap();
+        let mut text = String::new();
+        markdown::section(&mut text, &report, table);
         let rows = text.lines().filter(|line| line.starts_with("| ")).count();
         assert_eq!(rows, 1 + table.rows.iter().filter(|row| row.leads).count(), "{text}");
     }
@@ -170,8 +199,8 @@ mod tests {
     #[test]
     fn csv_has_a_row_for_each_figure_and_filesystem() {
         let report = sample::report();
-        let table = report.filesystems.as_ref().unwrap();
-        let text = csv(&report, table);
+        let table = report.part::<Comparison>().unwrap();
+        let text = csv::render(&report, table);
         let columns = text.lines().next().unwrap().matches(',').count();
         assert!(text.lines().all(|line| line.matches(',').count() == columns), "{text}");
         assert_eq!(text.lines().count(), 1 + table.rows.len() * table.filesystems.len());

@@ -1,5 +1,7 @@
 //! A table made by hand, for tests of how it is shown.
 
+use qd1_model::part::Part;
+
 use qd1_model::figure::Estimate;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
 use qd1_model::plan::Skipped;
@@ -98,7 +100,7 @@ pub(crate) fn report() -> Report {
         ..rows[2].cells[2].clone()
     };
     rows[4].cells[0].to_best = Some(estimate(0.828, 0.05));
-    report.filesystems = Some(Comparison {
+    report.parts.push(Part::Filesystems(Comparison {
         filesystems: vec![
             candidate(
                 "ext4",
@@ -119,6 +121,6 @@ pub(crate) fn report() -> Report {
         rows,
         comparisons: 13,
         notes: vec![Note { filesystems: vec!["btrfs".into()], seen: 4, of: 5, finding }],
-    });
+    }));
     report
 }

@@ -5,9 +5,7 @@ mod csv;
 mod markdown;
 mod words;
 
-pub(crate) use csv::render as csv;
-pub(crate) use markdown::section as markdown;
-pub(crate) use words::{blocks, cell, depths, directions, sentence};
+pub(crate) use words::{blocks, cell, depths, directions};
 
 use anstyle::{Ansi256Color, Style as Paint};
 use qd1_model::plan::Rw;
@@ -16,6 +14,7 @@ use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
 use crate::page::{BOLD, DIM, Page, wrap};
+use crate::section::{Lines, Section};
 use crate::table::compact;
 use qd1_model::units::short_size;
 
@@ -38,8 +37,42 @@ enum Map {
     P99,
 }
 
+/// The surface of a sweep.
+pub(crate) struct Swept<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) surface: &'a Surface,
+}
+
+impl Section for Swept<'_> {
+    fn answer(&self) -> String {
+        words::sentence(self.report, self.surface)
+    }
+
+    fn brief(&self, page: &mut Page) {
+        brief(page, self.surface);
+    }
+
+    fn human(&self, page: &mut Page) {
+        section(page, self.report, self.surface);
+    }
+
+    fn markdown(&self, text: &mut String) {
+        markdown::section(text, self.report, self.surface);
+    }
+
+    fn csv(&self) -> Option<String> {
+        Some(csv::render(self.report, self.surface))
+    }
+
+    fn lines(&self, lines: &mut Lines<'_>) {
+        lines.all("cell", &self.surface.cells);
+        lines.all("curve", &self.surface.curves);
+        lines.all("crossover", &self.surface.crossovers);
+    }
+}
+
 /// Writes a line for each curve, then where the limit changes from IOPS to MB/s.
-pub(crate) fn brief(page: &mut Page, surface: &Surface) {
+fn brief(page: &mut Page, surface: &Surface) {
     let bound =
         surface.asked.max_p99_ns.map_or_else(String::new, |ns| format!("p99 {} allows", words::time(ns as f64)));
     let row = |curve: &Curve| {
@@ -59,7 +92,7 @@ pub(crate) fn brief(page: &mut Page, surface: &Surface) {
 }
 
 /// Writes the section of the human report.
-pub(crate) fn section(page: &mut Page, report: &Report, surface: &Surface) {
+fn section(page: &mut Page, report: &Report, surface: &Surface) {
     for rw in words::directions(surface) {
         map(page, surface, rw, Map::Throughput);
         map(page, surface, rw, Map::P99);
