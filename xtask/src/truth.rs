@@ -76,9 +76,6 @@ pub(crate) struct Args {
     /// Of `--predict` only these programs, as `qd1 predict --verify` names them
     #[arg(long, value_name = "PROGRAM,...", requires = "predict", default_value = "postgres,mysql,etcd,sqlite")]
     verify: String,
-    /// Of `--predict`: run each program for a few seconds
-    #[arg(long, requires = "predict")]
-    quick: bool,
     /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
     #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
     kept: Vec<String>,
@@ -95,7 +92,7 @@ fn release(packages: &[&str]) -> Result<PathBuf> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
         return if args.kept.is_empty() {
-            predict::run(args.disk.as_deref(), args.count, predict::How { verify: &args.verify, is_quick: args.quick })
+            predict::run(args.disk.as_deref(), args.count, &args.verify)
         } else {
             predict::again(&args.kept)
         };

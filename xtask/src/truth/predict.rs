@@ -53,17 +53,8 @@ const DISKS: [Disk; 9] = [
     Disk { name: "btrfs", kind: Kind::Filesystem("btrfs") },
 ];
 
-/// How the programs are run.
-#[derive(Clone, Copy)]
-pub(super) struct How<'a> {
-    /// Which, as `qd1 predict --verify` names them.
-    pub(super) verify: &'a str,
-    /// For a few seconds each.
-    pub(super) is_quick: bool,
-}
-
 /// Measures the nine disks, or as many that are drawn at random, and prints the table.
-pub(super) fn run(only: Option<&str>, drawn: Option<u64>, how: How<'_>) -> Result<()> {
+pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
     lab::need_root("a loop device and a mount")?;
     lab::catch_signals()?;
     setup::run()?;
@@ -75,7 +66,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>, how: How<'_>) -> Resul
     for seed in UNSEEN..UNSEEN + drawn.unwrap_or(0) {
         lab::interrupted()?;
         let name = format!("disk {seed}");
-        let report = simulated(&dir, &programs::scenario(seed), how).with_context(|| name.clone())?;
+        let report = simulated(&dir, &programs::scenario(seed), verify).with_context(|| name.clone())?;
         table.add(&name, &report)?;
     }
     if drawn.is_some() {
@@ -83,7 +74,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>, how: How<'_>) -> Resul
     }
     for disk in DISKS.iter().filter(|disk| only.is_none_or(|only| disk.name.contains(only))) {
         lab::interrupted()?;
-        let report = measure(&dir, disk, how).with_context(|| disk.name)?;
+        let report = measure(&dir, disk, verify).with_context(|| disk.name)?;
         table.add(disk.name, &report)?;
     }
     table.end()
@@ -232,29 +223,29 @@ fn show(disk: &str, row: &Value) -> Option<f64> {
     Some(error)
 }
 
-fn measure(binaries: &Path, disk: &Disk, how: How<'_>) -> Result<Value> {
+fn measure(binaries: &Path, disk: &Disk, verify: &str) -> Result<Value> {
     let qd1 = binaries.join("qd1");
     match disk.kind {
-        Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us), how),
+        Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us), verify),
         Kind::Throttled(kernel, value) => {
             let place = lab::quiet_dir()?;
             let mounted = Mounted::new(place.path(), "ext4")?;
             let group = Throttle::new(mounted.device.device(), [(kernel, value)])?;
-            predict(group.command(&qd1), &mounted.dir, how)
+            predict(group.command(&qd1), &mounted.dir, verify)
         }
         Kind::Filesystem(name) => {
             let place = lab::temp_dir()?;
             let mounted = Mounted::new(place.path(), name)?;
-            predict(Command::new(qd1), &mounted.dir, how)
+            predict(Command::new(qd1), &mounted.dir, verify)
         }
     }
 }
 
-fn simulated(binaries: &Path, scenario: &str, how: How<'_>) -> Result<Value> {
+fn simulated(binaries: &Path, scenario: &str, verify: &str) -> Result<Value> {
     let place = tempfile::tempdir()?;
     open_up(place.path())?;
     let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), scenario)?;
-    predict(Command::new(binaries.join("qd1")), &simulated.dir, how)
+    predict(Command::new(binaries.join("qd1")), &simulated.dir, verify)
 }
 
 /// A disk whose flushes take so long.
@@ -270,12 +261,8 @@ pub(super) fn commits_of(flush_us: u32) -> String {
     )
 }
 
-fn predict(mut command: Command, dir: &Path, how: How<'_>) -> Result<Value> {
-    let verify = format!("--verify={}", how.verify);
-    command.arg("predict").arg(dir).arg(verify).args(["--scale", SCALE, "--json", "--quiet"]);
-    if how.is_quick {
-        command.arg("--quick");
-    }
+fn predict(mut command: Command, dir: &Path, verify: &str) -> Result<Value> {
+    command.arg("predict").arg(dir).arg(format!("--verify={verify}")).args(["--scale", SCALE, "--json", "--quiet"]);
     serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 predict printed no JSON")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The error of a model, ln(predicted / measured), is taken to have two parts: one of the machine, which all its disks
 //! share (its processors, its version of the program), and one of the disk. Both are normal, and how large they are
-//! together was measured on other machines (`work.rs`). The machine's part is `SHARED` times the variance of the disk's, as on
+//! together was measured on other machines (`work.rs`). The machine's part is [`shared`] times the variance of the disk's, as on
 //! five disks drawn at random that one machine measured (docs/method/predict.md). So the errors of a few disks here
 //! give a Student distribution of the next one's: its mean is taken off, its width is the doubt that is left (normal inverse
 //! gamma: O'Hagan and Forster 2004, Bayesian Inference, section 11.3).
@@ -16,8 +16,15 @@ use qd1_model::record::program::Setting;
 use super::{FIGURES, Inputs, predict, rounds::Rounds, verified, work};
 use crate::stats::{Z_975, t_975};
 
-/// The variance of what is the machine's, as a multiple of what is the disk's.
-const SHARED: f64 = 4.0;
+/// The variance of the machine's part, as a multiple of the disk's: what etcd can sustain within a bound on its tail differs
+/// from disk to disk by as much as from machine to machine.
+const fn shared(what: Predicts) -> f64 {
+    match what {
+        Predicts::EtcdRate => 1.0,
+        _ => 4.0,
+    }
+}
+
 /// Errors that what was measured on other machines is worth, where it says how far disks of one machine differ.
 const ELSEWHERE: f64 = 8.0;
 
@@ -33,19 +40,20 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// That of a model that was off by the standard deviation `elsewhere` on other machines, and here by these `errors`.
-    pub(super) fn of(elsewhere: f64, errors: &[DiskError]) -> Self {
+    /// That of the model of a figure that was off by these `errors` here.
+    pub(super) fn of(what: Predicts, errors: &[DiskError]) -> Self {
+        let (elsewhere, shared) = (elsewhere(what), shared(what));
         if errors.is_empty() {
             return Self { bias: 0.0, half_width: Z_975 * elsewhere, disks: 0 };
         }
-        let of_disk = elsewhere.powi(2) / (1.0 + SHARED);
+        let of_disk = elsewhere.powi(2) / (1.0 + shared);
         // An error that the commits' own interval may explain counts as a part of one.
         let weight_of = |one: &DiskError| of_disk / (of_disk + one.sd.powi(2));
         let n: f64 = errors.iter().map(weight_of).sum();
         let mean = errors.iter().map(|one| weight_of(one) * one.error).sum::<f64>() / n;
-        let weight = n + 1.0 / SHARED;
+        let weight = n + 1.0 / shared;
         let about_mean: f64 = errors.iter().map(|one| weight_of(one) * (one.error - mean).powi(2)).sum();
-        let squares = ELSEWHERE * of_disk + about_mean + n / SHARED / weight * mean.powi(2);
+        let squares = ELSEWHERE * of_disk + about_mean + n / shared / weight * mean.powi(2);
         let df = ELSEWHERE + n;
         let scale = (squares / df * (1.0 + 1.0 / weight)).sqrt();
         Self {
@@ -158,19 +166,19 @@ mod tests {
 
     #[test]
     fn without_errors_the_doubt_is_that_of_other_machines() {
-        assert_eq!(Doubt::of(0.45, &[]), Doubt { bias: 0.0, half_width: Z_975 * 0.45, disks: 0 });
+        assert_eq!(Doubt::of(Predicts::PostgresTps, &[]), Doubt { bias: 0.0, half_width: Z_975 * 0.45, disks: 0 });
     }
 
     #[test]
     fn what_all_disks_of_a_machine_share_is_taken_off_and_the_rest_is_left() {
         // Normal errors: 0.4 of the machine, and these of its disks.
         let disks = [0.15, -0.2, 0.05];
-        let doubt = Doubt::of(0.45, &disks.map(|of_disk| sharp(0.4 + of_disk)));
+        let doubt = Doubt::of(Predicts::PostgresTps, &disks.map(|of_disk| sharp(0.4 + of_disk)));
         assert!((0.34..0.4).contains(&doubt.bias), "{doubt:?}");
         assert!(doubt.half_width < 0.6 * Z_975 * 0.45 && doubt.half_width > Z_975 * 0.15, "{doubt:?}");
-        let apart = Doubt::of(0.45, &[1.0, -1.0, 0.5, -0.8].map(sharp));
+        let apart = Doubt::of(Predicts::PostgresTps, &[1.0, -1.0, 0.5, -0.8].map(sharp));
         assert!(apart.half_width > Z_975 * 0.45, "disks that differ by more than elsewhere: {apart:?}");
-        let many = Doubt::of(0.45, &[sharp(0.3); 40]);
+        let many = Doubt::of(Predicts::PostgresTps, &[sharp(0.3); 40]);
         assert!((many.bias - 0.3).abs() < 0.01 && many.half_width < 0.3, "{many:?}");
     }
 
@@ -178,15 +186,15 @@ mod tests {
     #[test]
     fn intervals_hold_for_the_next_disk() {
         let mut random = crate::random::Random::new(7);
-        let elsewhere = 0.45f64;
-        let of_disk = (elsewhere.powi(2) / (1.0 + SHARED)).sqrt();
+        let what = Predicts::PostgresTps;
+        let of_disk = (elsewhere(what).powi(2) / (1.0 + shared(what))).sqrt();
         for seen in [1, 3, 10] {
             let mut held = 0;
             for _ in 0..4000 {
-                let machine = SHARED.sqrt() * of_disk * random.normal();
+                let machine = shared(what).sqrt() * of_disk * random.normal();
                 let mut next = || machine + of_disk * random.normal();
                 let errors: Vec<DiskError> = (0..seen).map(|_| sharp(next())).collect();
-                let doubt = Doubt::of(elsewhere, &errors);
+                let doubt = Doubt::of(what, &errors);
                 held += u32::from((next() - doubt.bias).abs() <= doubt.half_width);
             }
             let share = f64::from(held) / 4000.0;
@@ -199,7 +207,7 @@ mod tests {
     fn an_error_that_the_commits_explain_hardly_counts() {
         let known = [0.3, 0.25].map(sharp);
         let with = [known[0], known[1], DiskError { error: -3.0, sd: 2.0 }];
-        let (without, with) = (Doubt::of(0.35, &known), Doubt::of(0.35, &with));
+        let (without, with) = (Doubt::of(Predicts::SqliteWalFull, &known), Doubt::of(Predicts::SqliteWalFull, &with));
         assert!((without.bias - with.bias).abs() < 0.05 && with.half_width < 1.2 * without.half_width, "{with:?}");
     }
 

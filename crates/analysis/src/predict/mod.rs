@@ -173,10 +173,10 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// What the model of a figure is expected to be off by, where it was off by `elsewhere` on other machines.
-    fn doubt(&self, what: Predicts, clients: u32, elsewhere: f64) -> Doubt {
+    /// What the model of a figure is expected to be off by.
+    fn doubt(&self, what: Predicts, clients: u32) -> Doubt {
         let known = self.experience.iter().find(|known| (known.what, known.clients) == (what, clients));
-        Doubt::of(elsewhere, known.map_or(&[], |known| &known.errors))
+        Doubt::of(what, known.map_or(&[], |known| &known.errors))
     }
 
     fn transactions(&self, what: Predicts, clients: u32, costs: &work::Transactions) -> Predicted {
@@ -196,7 +196,7 @@ impl<'a> Inputs<'a> {
         };
         let outcome = |commit: &Commits| transactions::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
-        let model = self.doubt(what, clients, costs.doubt);
+        let model = self.doubt(what, clients);
         let value = self.commit.figure(|commit| outcome(commit).tps, self.commit.doubt(), model);
         Predicted { what, clients, value, bound, disks_before: model.disks, verified: None }
     }
@@ -212,7 +212,7 @@ impl<'a> Inputs<'a> {
             pause_ns: work::ETCD_PAUSE_NS * self.slowness,
         };
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
-        let model = self.doubt(Predicts::EtcdRate, 1, work::ETCD_DOUBT);
+        let model = self.doubt(Predicts::EtcdRate, 1);
         let value = wal.figure(rate, wal.doubt(), model);
         // The rate it would reach on a disk that takes no time.
         let most = rate(&wal.commits(0.0)) * (-model.bias).exp();
@@ -231,7 +231,7 @@ impl<'a> Inputs<'a> {
         // A run of the time before this was measured has a page cache, like nearly all.
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
         let data = checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt());
-        let model = self.doubt(what, 1, work::SQLITE_DOUBT);
+        let model = self.doubt(what, 1);
         let costs = sqlite::Costs {
             write_ns,
             read_ns,
