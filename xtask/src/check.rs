@@ -9,6 +9,7 @@ mod licences;
 mod links;
 mod modules;
 mod paths;
+mod phrases;
 mod rust;
 mod unused;
 
@@ -34,6 +35,7 @@ const CHECKS: &[Check] = &[
     Check { name: "circles", tool: None, run: circles::run },
     Check { name: "house", tool: None, run: house::run },
     Check { name: "typos", tool: Some(&TYPOS), run: typos },
+    Check { name: "phrases", tool: None, run: phrases::run },
     Check { name: "links", tool: None, run: links::run },
     Check { name: "licences", tool: None, run: licences::run },
     Check { name: "unused", tool: None, run: unused::run },

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Now. The product takes its time from `qd1_engine::clock`, so that a simulated disk can stand in; xtask only ever
+/// Now. The product takes its time from `qd1_clock`, so that a simulated disk can stand in; xtask only ever
 /// times real programs, and must not depend on the product.
 #[allow(clippy::disallowed_methods, reason = "xtask times real programs and has no virtual time to stand in")]
 pub(crate) fn now() -> Instant {

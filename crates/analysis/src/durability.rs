@@ -9,6 +9,7 @@ use qd1_model::op::OpClass;
 use qd1_model::units::format_ns;
 use qd1_model::verdict::Durability;
 use qd1_model::{Bytes, Record};
+use qd1_model::{Detector, FindingId};
 
 use crate::detect::Flushes;
 
@@ -18,9 +19,10 @@ const AS_LONG: f64 = 1.1;
 /// Returns it for a check of a disk that made commits; `None` where a critical finding says that no flush reached it.
 pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let has_commits = record.steps.iter().flat_map(|step| &step.streams).any(|s| s.class == OpClass::Commit);
-    let has = |id: &str| findings.iter().any(|finding| finding.id == id);
-    let is_missing =
-        findings.iter().any(|found| found.id.starts_with("flush_ignored") && found.severity == Severity::Critical);
+    let has = |id| findings.iter().any(|finding| finding.id == id);
+    let is_missing = findings
+        .iter()
+        .any(|found| found.id.detector() == Detector::FlushIgnored && found.severity == Severity::Critical);
     if !has_commits || is_missing {
         return None;
     }
@@ -34,8 +36,8 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
         return unverified("a loop device is in front of the disk".to_owned());
     }
     let flushes = Flushes::of(record);
-    let is_longer = has("flush_cost.waits");
-    if !is_longer && has("flush_ignored.write_through") {
+    let is_longer = has(FindingId::FlushCostWaits);
+    if !is_longer && has(FindingId::FlushIgnoredWriteThrough) {
         return unverified("the device says that it has no volatile cache, so that it gets no flushes".to_owned());
     }
     let Some(flushes) = flushes else {

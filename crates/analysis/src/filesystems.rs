@@ -10,6 +10,7 @@ use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
+use qd1_model::{Detector, FindingId};
 
 use crate::blocks::{is_better, over_rounds, pair, significant};
 use crate::detect;
@@ -20,15 +21,15 @@ const CACHED: f64 = 0.5;
 const LARGE: u32 = 128 << 10;
 
 /// Detectors that concern the disk below all of them, or the loop device.
-const OF_THE_DISK: &[&str] = &[
-    "not_a_disk",
-    "storage_kind",
-    "drift",
-    "periodic_stalls",
-    "rate_changed",
-    "dirty_limits",
-    "engine_fallback",
-    "other_traffic",
+const OF_THE_DISK: &[Detector] = &[
+    Detector::NotADisk,
+    Detector::StorageKind,
+    Detector::Drift,
+    Detector::PeriodicStalls,
+    Detector::RateChanged,
+    Detector::DirtyLimits,
+    Detector::EngineFallback,
+    Detector::OtherTraffic,
 ];
 
 /// Returns the table of a comparison; none for other runs.
@@ -213,9 +214,8 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     for mount in mounts {
         let part = of_mount(&common, &steps, mount);
         let summary = crate::summarize(&part);
-        let ours = |finding: &Finding| {
-            finding.severity >= Severity::Warning && !OF_THE_DISK.iter().any(|id| finding.id.starts_with(id))
-        };
+        let ours =
+            |finding: &Finding| finding.severity >= Severity::Warning && !OF_THE_DISK.contains(&finding.id.detector());
         let mut here = crate::findings(&part, &summary);
         detect::sort(&mut here);
         let here = detect::merge_repeated(here);
@@ -262,7 +262,7 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
             detect::percent(from_device)
         ),
         advice: "compare its reads with a test file larger than the memory (--size)".to_owned(),
-        ..detect::base_finding("cache_answered.filesystem", Severity::Warning, 0.95)
+        ..detect::base_finding(FindingId::CacheAnsweredFilesystem, Severity::Warning, 0.95)
     })
 }
 
@@ -358,9 +358,9 @@ mod tests {
             mount.counted = Some(DeviceCounters { read_bytes: 1 << 20, ..DeviceCounters::default() });
         }
         let said = |record: &Record| compare(record, &crate::summarize(record)).unwrap().notes;
-        assert_eq!(said(&record)[0].finding.id, "cache_answered.filesystem");
+        assert_eq!(said(&record)[0].finding.id, FindingId::CacheAnsweredFilesystem);
         record.mounts.iter_mut().for_each(|mount| mount.counted.as_mut().unwrap().read_bytes = 1 << 40);
-        assert!(said(&record).iter().all(|note| note.finding.id != "cache_answered.filesystem"));
+        assert!(said(&record).iter().all(|note| note.finding.id != FindingId::CacheAnsweredFilesystem));
     }
 
     #[test]

@@ -134,6 +134,7 @@ mod tests {
     use super::*;
     use crate::detect::base_finding;
     use crate::testing;
+    use qd1_model::FindingId;
     use qd1_model::environment::FilesystemClass;
     use qd1_model::plan::{Rw, Sync};
     use qd1_model::{Severity, Subject};
@@ -197,12 +198,13 @@ mod tests {
         record.plan.steps[0].name = "qd1".to_owned();
         record.steps[0].name = "qd1".to_owned();
         let summary = crate::summarize(&record);
-        let word = |ids: &[&str]| {
-            let critical = |id: &&str| Finding { step: "qd1".to_owned(), ..base_finding(id, Severity::Critical, 0.9) };
+        let word = |ids: &[FindingId]| {
+            let critical =
+                |id: &FindingId| Finding { step: "qd1".to_owned(), ..base_finding(*id, Severity::Critical, 0.9) };
             let findings: Vec<Finding> = ids.iter().map(critical).collect();
             of(&record, &summary, &findings).remove(0).word
         };
-        let (waits, steal) = ("cpu_spoiled.run_delay", "cpu_spoiled.steal");
+        let (waits, steal) = (FindingId::CpuSpoiledRunDelay, FindingId::CpuSpoiledSteal);
         assert_eq!(word(&[waits]).as_deref(), Some("poor or oversold"));
         assert_eq!((word(&[steal]), word(&[waits, steal])), (None, None));
     }
@@ -222,11 +224,11 @@ mod tests {
     fn a_good_word_stands_beside_steal() {
         let record = commits(3_000_000);
         let summary = crate::summarize(&record);
-        let word = |id: &str| {
+        let word = |id| {
             let critical = Finding { step: "commit1".to_owned(), ..base_finding(id, Severity::Critical, 0.9) };
             of(&record, &summary, &[critical]).remove(0).word
         };
-        assert_eq!(word("cpu_spoiled.steal").as_deref(), Some("good or better"));
-        assert_eq!(word("flush_ignored.missing"), None);
+        assert_eq!(word(FindingId::CpuSpoiledSteal).as_deref(), Some("good or better"));
+        assert_eq!(word(FindingId::FlushIgnoredMissing), None);
     }
 }

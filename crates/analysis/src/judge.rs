@@ -8,6 +8,7 @@ use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::plan::{StepPlan, Work};
 use qd1_model::verdict::{Judged, ThresholdClass};
+use qd1_model::{Detector, FindingId};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
 use crate::grade::grade_figure;
@@ -140,8 +141,9 @@ pub(crate) struct NotTheDisks {
 fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
     let judged = judge_corrected(record, summary, criterion);
     let are_waits_out = are_waits_counted(summary, criterion);
-    let spoiling: Vec<_> =
-        spoiled(criterion, findings).filter(|spoiling| spoiling.id != RUN_DELAY || !are_waits_out).collect();
+    let spoiling: Vec<_> = spoiled(criterion, findings)
+        .filter(|spoiling| spoiling.id != FindingId::CpuSpoiledRunDelay || !are_waits_out)
+        .collect();
     if let Some(decided) = beyond_waits(record, summary, findings, criterion, &spoiling) {
         return decided;
     }
@@ -164,7 +166,7 @@ fn beyond_waits(
     criterion: &Criterion,
     spoiling: &[&Spoiling],
 ) -> Option<Judged> {
-    let are_waits = !spoiling.is_empty() && spoiling.iter().all(|one| one.id.starts_with("cpu_spoiled"));
+    let are_waits = !spoiling.is_empty() && spoiling.iter().all(|one| one.id.detector() == Detector::CpuSpoiled);
     let step = record.step(&criterion.step).filter(|_| are_waits)?;
     let judged = judge_one(record, summary, criterion);
     let (metric, seen) = (metric(&criterion.metric)?, judged.figure?);
@@ -257,7 +259,7 @@ const TAILS: &[&str] = &["lat_p99_ns", "lat_p999_ns", "lat_p9999_ns", "sync_p99_
 /// A critical finding after which figures are not those of a disk.
 struct Spoiling {
     /// Id of the finding.
-    id: &'static str,
+    id: FindingId,
     /// Kinds of operation it spoils.
     ops: &'static [OpClass],
     /// Grades that cannot stand after it.
@@ -273,50 +275,47 @@ const GOOD: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::NotResolved];
 /// The disk is faster than the figures: a pass stands.
 const BAD: &[Grade] = &[Grade::Marginal, Grade::Fail, Grade::NotResolved];
 
-/// The finding of waits for this machine's processors.
-const RUN_DELAY: &str = "cpu_spoiled.run_delay";
-
 /// All of them. They count when critical, for their own step, or for every step where they name none.
 const SPOILING: &[Spoiling] = &[
     Spoiling {
-        id: "short_or_failed_io",
+        id: FindingId::ShortOrFailedIo,
         ops: &OpClass::ALL,
         spoils: EVERY,
         why: "requests of this step failed, and the others say nothing about the disk",
     },
-    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, spoils: EVERY, why: "the figures are not those of a disk" },
+    Spoiling { id: FindingId::NotADisk, ops: &OpClass::ALL, spoils: EVERY, why: "the figures are not those of a disk" },
     Spoiling {
-        id: "cache_answered",
+        id: FindingId::CacheAnswered,
         ops: &[OpClass::Read],
         spoils: GOOD,
         why: "a cache answered the reads of this step, not the disk",
     },
     Spoiling {
-        id: "flush_ignored.missing",
+        id: FindingId::FlushIgnoredMissing,
         ops: &[OpClass::Commit],
         spoils: GOOD,
         why: "no flush reached the device: the commits were not durable",
     },
     Spoiling {
-        id: "flush_ignored.no_barrier",
+        id: FindingId::FlushIgnoredNoBarrier,
         ops: &[OpClass::Commit],
         spoils: GOOD,
         why: "the filesystem is mounted without barriers: the commits were not durable",
     },
     Spoiling {
-        id: RUN_DELAY,
+        id: FindingId::CpuSpoiledRunDelay,
         ops: &OpClass::ALL,
         spoils: BAD,
         why: "the workers waited for a processor, not for the disk; measure again when the machine is idle",
     },
     Spoiling {
-        id: "cpu_spoiled.steal",
+        id: FindingId::CpuSpoiledSteal,
         ops: &OpClass::ALL,
         spoils: BAD,
         why: "the hypervisor gave the processor to others while this step ran; measure again",
     },
     Spoiling {
-        id: "other_traffic",
+        id: FindingId::OtherTraffic,
         ops: &OpClass::ALL,
         spoils: BAD,
         why: "something else used the disk while this step ran; measure again when it is idle",
@@ -517,7 +516,7 @@ mod tests {
     fn the_slowest_operations_waits_are_told() {
         let record = testing::with_waits(200_000);
         let findings = crate::findings(&record, &crate::summarize(&record));
-        let found = findings.iter().find(|finding| finding.id == "cpu_spoiled.tail").expect("it is told");
+        let found = findings.iter().find(|finding| finding.id == FindingId::CpuSpoiledTail).expect("it is told");
         assert!(found.title.contains("the slowest reads of step reads waited for a processor 96 %"), "{}", found.title);
         assert!(found.evidence.contains("p99 5.00 ms, without these waits 200 us"), "{}", found.evidence);
     }

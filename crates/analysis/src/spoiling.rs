@@ -18,6 +18,7 @@ use qd1_model::measured::Explained;
 use qd1_model::metric::{Better, Metric};
 use qd1_model::plan::IoWork;
 use qd1_model::record::{StepRecord, Stream};
+use qd1_model::{Detector, FindingId};
 use qd1_model::{Finding, Hist, Record};
 
 use crate::detect;
@@ -79,13 +80,13 @@ impl Waited {
     fn of(record: &Record, step: &StepRecord, io: &IoWork, findings: &[&Finding]) -> Option<Self> {
         let workers = detect::workers(io, step) as f64;
         let workers_ns = workers * step.runtime_ns as f64;
-        let has = |id: &str| findings.iter().any(|finding| finding.id == id);
-        if !findings.iter().all(|finding| finding.id.starts_with("cpu_spoiled")) || workers_ns <= 0.0 {
+        let has = |id| findings.iter().any(|finding| finding.id == id);
+        if !findings.iter().all(|finding| finding.id.detector() == Detector::CpuSpoiled) || workers_ns <= 0.0 {
             return None;
         }
         // Whatever was taken from any processor may have been taken from a worker's.
         let stolen_ns = step.steal * step.runtime_ns as f64 * f64::from(record.environment.cpus.max(1));
-        let stolen_ns = if has("cpu_spoiled.steal") { stolen_ns } else { 0.0 };
+        let stolen_ns = if has(FindingId::CpuSpoiledSteal) { stolen_ns } else { 0.0 };
         let waited_ns = (step.cost.run_delay_ns as f64 + stolen_ns).min(workers_ns);
         Some(Self { sum_ns: waited_ns * f64::from(io.in_flight()) / workers, share: waited_ns / workers_ns })
     }
@@ -176,8 +177,8 @@ mod tests {
     fn only_waits_for_a_processor_have_a_bound() {
         let mut record = testing::record();
         record.steps[0].cost.run_delay_ns = record.steps[0].runtime_ns / 10;
-        let finding = |id: &str| detect::base_finding(id, qd1_model::Severity::Warning, 1.0);
-        let (waits, traffic) = (finding("cpu_spoiled.run_delay"), finding("other_traffic"));
+        let finding = |id| detect::base_finding(id, qd1_model::Severity::Warning, 1.0);
+        let (waits, traffic) = (finding(FindingId::CpuSpoiledRunDelay), finding(FindingId::OtherTraffic));
         let of = |findings: &[&Finding]| explained(&record, &record.steps[0], findings);
         let rate = of(&[&waits]).into_iter().find(|one| one.metric == "iops").unwrap();
         assert!((rate.factor - 1.0 / 0.9).abs() < 1e-6, "{rate:?}");

@@ -11,7 +11,7 @@ use qd1_model::plan::{
     TargetPlan, Work,
 };
 use qd1_model::record::{DeviceDelta, Extents, Interval, IntervalStream, Prepare, StepRecord, Stream};
-use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Subject, Summary};
+use qd1_model::{Bytes, Finding, Hist, Plan, Record, Subject, Summary};
 
 /// Intervals of every step: two seconds.
 pub(crate) const INTERVALS: u64 = 20;
@@ -171,34 +171,10 @@ pub(crate) fn empty() -> Record {
         prepare_max_ns: 0,
     };
     let extents = Extents { written: Bytes::gib(1), count: 8, ..Extents::default() };
+    let plan = Plan::new("check", Subject::Check, target, 1);
     Record {
-        schema_version: SCHEMA_VERSION,
-        id: "0123456789ab".to_owned(),
-        version: "0.1.0".to_owned(),
-        command: vec!["qd1".to_owned()],
-        started_unix_ns: 0,
-        elapsed_ns: 0,
-        interrupted: false,
-        plan: Plan {
-            suite: "check".to_owned(),
-            subject: Subject::Check,
-            target,
-            steps: Vec::new(),
-            skipped: Vec::new(),
-            seed: 1,
-            criteria: Vec::new(),
-            sweep: None,
-            filesystems: None,
-            prediction: None,
-            over: None,
-        },
-        environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
-        app: None,
-        steps: Vec::new(),
-        mounts: Vec::new(),
-        programs: Vec::new(),
-        over: None,
+        ..Record::begin("0123456789ab".to_owned(), vec!["qd1".to_owned()], 0, plan, environment)
     }
 }
 
@@ -212,7 +188,7 @@ pub(crate) fn record() -> Record {
 
 /// The ids of `findings`.
 pub(crate) fn ids(findings: &[Finding]) -> Vec<&str> {
-    findings.iter().map(|finding| finding.id.as_str()).collect()
+    findings.iter().map(|finding| finding.id.name()).collect()
 }
 
 /// Runs one detector.

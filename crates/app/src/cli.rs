@@ -132,7 +132,7 @@ fn no_part(error: &clap::Error, definition: &mut clap::Command, first: &str) -> 
 /// Returns an error about a number in words: clap shows those of the standard library.
 fn no_number(error: &clap::Error) -> Option<clap::Error> {
     let text = error.render().to_string();
-    let better = text.replace("invalid digit found in string", "that is no whole number");
+    let better = text.replace("invalid digit found in string", "not a whole number");
     (better != text).then(|| clap::Error::raw(error.kind(), better.trim_start_matches("error: ")))
 }
 
@@ -217,7 +217,7 @@ pub(crate) enum Command {
     Suites(SuitesArgs),
     /// Compare runs, of qd1 or of other tools: better, worse, the same
     ///
-    /// It also says what cannot be told.
+    /// It also says what is undecided.
     #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
     /// Write runs as one HTML file with charts, or rank disks

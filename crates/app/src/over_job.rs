@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::environment::{BOOT, Device, Environment, Filesystem};
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::over::{OverRecord, Round};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qd1_analysis::stats;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::run::Progress as Watched;
 use qd1_model::plan::time::{OVERHEAD_NS, VISIT_NS};
 use qd1_model::plan::{Arrival, Plan, StepPlan, Stop, UNTIL_DONE_NS, Work};
@@ -180,7 +180,7 @@ impl Watch for Progress {
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.longest_ns());
         let longest = match plan.subject {
-            Subject::Program => format!("at most {longest} of load, beside making the data"),
+            Subject::Program => format!("at most {longest} of load, plus making the data"),
             Subject::Limits => format!("about {}, at most {longest}", format_span_ns(plan.likely_ns())),
             _ if plan.is_until_done() => "until all is done".to_owned(),
             _ => format!("at most {longest}"),

@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         thread_time: None,
     };
     if let Ok(source) = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
-        qd1_engine::clock::use_tsc(source.trim());
+        qd1_clock::use_tsc(source.trim());
     }
     let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue)?;
     let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();

@@ -10,11 +10,11 @@ use qd1_model::plan::EngineKind;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
-use crate::clock::Clock;
 use crate::engine::{Engine, Setup};
 use crate::error::EngineError;
 use crate::handles::Handles;
 use crate::request::{Done, Op, OpKind};
+use qd1_clock::Clock;
 
 /// How one such engine reaches its files.
 pub(crate) trait Calls {

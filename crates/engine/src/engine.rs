@@ -57,7 +57,7 @@ pub trait Engine {
         _done: &mut Vec<u32>,
     ) -> Result<(), EngineError> {
         if min > 0 && until_ns != u64::MAX {
-            crate::clock::sleep_until(until_ns);
+            qd1_clock::sleep_until(until_ns);
         }
         Ok(())
     }

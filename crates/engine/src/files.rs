@@ -23,7 +23,6 @@ use qd1_model::record::{IoErrors, Stream};
 pub use durable::run_durable_files;
 pub use tree::Tree;
 
-use crate::clock;
 use crate::error::EngineError;
 use crate::merge::Merger;
 use crate::meter::Outbox;
@@ -33,6 +32,7 @@ use block::Block;
 use lane::{Lane, Limits};
 use many::{Many, unlink_all};
 use names::NameKind;
+use qd1_clock as clock;
 use tree::GroupNames;
 
 /// Share of the time of a step that does several things, for creating, percent; deleting takes what it takes, since

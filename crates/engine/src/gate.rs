@@ -4,8 +4,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use qd1_model::plan::Stop;
 
-use crate::clock;
 use crate::window::Window;
+use qd1_clock as clock;
 
 /// Where workers wait for each other.
 pub(crate) struct Gate {

@@ -11,11 +11,11 @@ use qd1_model::plan::EngineKind;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
-use crate::clock::{self, Clock};
 use crate::engine::{Engine, Setup, Tuning};
 use crate::error::EngineError;
 use crate::handles::{self, Handles};
 use crate::request::{Done, Op, OpKind, Slot};
+use qd1_clock::{self as clock, Clock};
 use ring::{Ring, RingOptions, Sqe};
 
 pub(crate) struct Uring {

@@ -7,7 +7,6 @@
 pub mod backing;
 mod blocking;
 pub mod buf;
-pub mod clock;
 mod engine;
 mod error;
 pub mod files;

@@ -13,11 +13,11 @@ use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
-use crate::clock::{self, Clock};
 use crate::engine::{Engine, Setup};
 use crate::error::EngineError;
 use crate::handles::Handles;
 use crate::request::{Done, Op, OpKind, Slot};
+use qd1_clock::{self as clock, Clock};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
 #[repr(C)]

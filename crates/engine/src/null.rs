@@ -2,10 +2,10 @@
 
 use qd1_model::plan::EngineKind;
 
-use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::request::{Done, Op};
+use qd1_clock::Clock;
 
 #[derive(Default)]
 pub(crate) struct Null {

@@ -12,8 +12,8 @@ use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoroshiro128Plus;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-use crate::clock;
 use crate::threads::room_for_one;
+use qd1_clock as clock;
 
 /// Numbers that are sorted: 128 KiB of them, more than the nearest cache holds.
 const NUMBERS: u64 = 16_384;

@@ -24,13 +24,14 @@ use crate::meter::Outbox;
 use crate::null::Null;
 use crate::priority::WithoutRealtime;
 pub use crate::request::RequestCounts;
+use crate::sim;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
 use crate::threads::room_for_one;
 use crate::waits::ReadTime;
 use crate::window::Window;
 use crate::worker::{self, Task};
-use crate::{clock, sim};
+use qd1_clock as clock;
 
 /// One step of block I/O, ready to run.
 pub struct IoJob<'a> {

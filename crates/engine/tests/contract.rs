@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use qd1_clock as clock;
 use qd1_engine::backing::{OpenAs, Target};
 use qd1_engine::buf::Buffers;
-use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, Tuning, clock, open, sim};
+use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, Tuning, open, sim};
 use qd1_model::plan::EngineKind;
 
 const DEPTH: u32 = 8;

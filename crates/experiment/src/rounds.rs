@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
+use qd1_model::Record;
 use qd1_model::plan::Plan;
 use qd1_model::record::Prepare;
 use qd1_model::record::mounts::MountRecord;
 use qd1_model::units::format_span_ns;
-use qd1_model::{Record, SCHEMA_VERSION};
 use qd1_runner::RunContext;
 use qd1_runner::watch::Watch;
 use qd1_system::journal::Journal;
@@ -81,23 +81,8 @@ impl Experiment<'_> {
     fn empty(&self) -> Record {
         let mut plan = self.plan.clone();
         plan.steps.clear();
-        Record {
-            schema_version: SCHEMA_VERSION,
-            id: self.context.id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: self.context.command.clone(),
-            started_unix_ns: clock::wall_ns(),
-            elapsed_ns: 0,
-            interrupted: false,
-            environment: self.context.machine.environment(&plan.target.path),
-            plan,
-            prepare: None,
-            app: None,
-            steps: Vec::new(),
-            mounts: Vec::new(),
-            programs: Vec::new(),
-            over: None,
-        }
+        let environment = self.context.machine.environment(&plan.target.path);
+        self.context.begin(clock::wall_ns(), plan, environment)
     }
 
     fn round(&mut self, round: u32, begin_ns: u64, record: &mut Record) -> Result<()> {

@@ -117,7 +117,7 @@ pub const REFUSED: &[RefusedEngine] = &[
     RefusedEngine { names: &["libblkio"], why: REMOTE, options: &["libblkio_driver", "libblkio_path"] },
     RefusedEngine {
         names: &["cpuio"],
-        why: "qd1 measures disks; load the processor with stress-ng beside it",
+        why: "qd1 measures disks; load the processor with stress-ng at the same time",
         options: &["cpuload", "cpuchunks", "cpumode", "exit_on_io_done"],
     },
     RefusedEngine {

@@ -298,7 +298,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     no("daemonize", FlagValue::Value, "Serve in the background", NETWORK),
     no("client", FlagValue::Value, "Run jobs on a server", NETWORK),
     no("remote-config", FlagValue::Value, "Job files of the server", NETWORK),
-    no("idle-prof", FlagValue::Value, "Measure idle processors", "use mpstat beside it"),
+    no("idle-prof", FlagValue::Value, "Measure idle processors", "run mpstat at the same time"),
     no("inflate-log", FlagValue::Value, "Unpack a compressed log", "use zcat"),
     no("trigger-file", FlagValue::Value, "Start a program when a file appears", TRIGGER),
     no("trigger-timeout", FlagValue::Value, "Start a program after a time", TRIGGER),

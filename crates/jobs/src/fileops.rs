@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::StatType;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};

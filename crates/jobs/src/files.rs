@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use qd1_clock as clock;
 use qd1_engine::backing::{PathKind, path_kind};
-use qd1_engine::clock;
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, FadviseHint, Fallocate, SyncMode};

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::meter::Outbox;
 use qd1_engine::threads::room_for_one;
 use qd1_fio::FioJob;

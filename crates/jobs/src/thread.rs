@@ -13,9 +13,10 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use qd1_clock as clock;
 use qd1_engine::buf::Buffers;
 use qd1_engine::meter::Outbox;
-use qd1_engine::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, clock};
+use qd1_engine::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 use qd1_fio::FioJob;
 use qd1_model::environment::ThreadCost;
 use qd1_model::job::JobStat;

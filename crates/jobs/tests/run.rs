@@ -139,7 +139,7 @@ fn a_thread_that_panics_fails_its_job_and_ends_the_run() {
 #[test]
 fn a_start_delay_is_kept() {
     // Counted from before the run: a busy machine may start the first job late, but none too early.
-    let begin_ns = qd1_engine::clock::now_ns();
+    let begin_ns = qd1_clock::now_ns();
     let results = results(&format!("--name=a {SHORT} --name=b {SHORT} --startdelay=200ms"));
     assert!(results[1].measured_ns >= begin_ns + 200_000_000);
 }
@@ -185,9 +185,9 @@ fn what_happened_in_the_ramp_is_not_counted_and_time_is_kept() {
     // A machine that stalls as the ramp ends sees that late and has fewer requests; none has more, or ends earlier.
     let mut seen = Vec::new();
     let is_whole = |seen: &mut Vec<_>| {
-        let begin_ns = qd1_engine::clock::now_ns();
+        let begin_ns = qd1_clock::now_ns();
         let results = results(line);
-        let whole_ms = (qd1_engine::clock::now_ns() - begin_ns) / 1_000_000;
+        let whole_ms = (qd1_clock::now_ns() - begin_ns) / 1_000_000;
         let total = ios(&results[0]);
         assert!(total <= 350, "{total} of 1000 a second for 300 ms");
         assert!(whole_ms >= 600, "{whole_ms} ms for the ramp and what follows it");

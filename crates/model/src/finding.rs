@@ -1,5 +1,6 @@
 //! One thing the analysis concluded from a Record, with its evidence and how sure it is.
 
+use crate::finding_id::FindingId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Which detector and which of its conclusions: `flush_ignored`, `cache_answered`. Stable.
-    pub id: String,
+    pub id: FindingId,
     /// How much it matters.
     pub severity: Severity,
     /// How sure, 0..1.

@@ -157,6 +157,7 @@ impl Part {
     }
 }
 
+#[expect(clippy::ptr_arg, reason = "serde passes the field as it is")]
 fn is_empty<T: Clone>(list: &Cow<'_, [T]>) -> bool {
     list.is_empty()
 }

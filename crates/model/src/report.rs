@@ -2,6 +2,7 @@
 
 use crate::figure::Summary;
 use crate::finding::{Finding, Severity};
+use crate::finding_id::FindingId;
 use crate::part::{IsPart, Part};
 use crate::record::Record;
 use crate::reference::{AmongVps, Standing};
@@ -56,7 +57,7 @@ impl Report {
 /// The same, among the findings of a run.
 #[must_use]
 pub fn no_disk(findings: &[Finding]) -> Option<&Finding> {
-    findings
-        .iter()
-        .find(|finding| finding.id == "not_a_disk" && finding.severity == Severity::Critical && finding.step.is_empty())
+    findings.iter().find(|finding| {
+        finding.id == FindingId::NotADisk && finding.severity == Severity::Critical && finding.step.is_empty()
+    })
 }

@@ -198,7 +198,7 @@ pub fn format_rate_binary(bytes_per_second: f64) -> String {
 /// A count for people: `950`, `12.3k`, `1.42M`.
 pub fn format_count(value: f64) -> String {
     match value {
-        v if v < 9.95 && v.fract().abs() > 0.05 => format!("{v:.1}"),
+        v if v < 99.95 && v.fract().abs() > 0.05 => format!("{v:.1}"),
         v if v < 999.5 => format!("{v:.0}"),
         v if v < 999.5e3 => format!("{}k", three_digits(v / 1e3)),
         v => format!("{}M", three_digits(v / 1e6)),

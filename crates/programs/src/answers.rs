@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::threads::room_for_one;
 use qd1_model::op::Ended;
 use qd1_model::plan::Stop;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::Bytes;
 use qd1_model::op::Ended;
 use qd1_model::plan::program::{AppWork, Program};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
 

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
+use qd1_clock as clock;
 use qd1_engine::backing::{DirectIo, PathKind};
-use qd1_engine::clock;
 use qd1_engine::run::RequestCounts;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, StepPlan, TargetKind, TargetPlan};
 use qd1_model::record::StepRecord;
 use qd1_model::record::program::{AppRecord, AppStep};
-use qd1_model::{Bytes, Problem, ProblemKind, Record, SCHEMA_VERSION, Subject};
+use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject};
 use qd1_probe::Machine;
 use qd1_runner::counters::Counters;
 use qd1_runner::place::{self, Place};
@@ -97,27 +97,17 @@ impl ProgramRun {
             );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
-        Ok(Plan {
-            suite: format!("app-{name}"),
-            subject: Subject::Program,
-            target: TargetPlan {
-                path: place.path.clone(),
-                kind: TargetKind::Directory,
-                filesystem: place.filesystem.kind.clone(),
-                size: Bytes(0),
-                direct: place.direct.supported,
-                align: place.direct.align,
-                prepare_max_ns: 0,
-            },
-            steps: self.steps(),
-            skipped: Vec::new(),
-            seed,
-            criteria: Vec::new(),
-            sweep: None,
-            filesystems: None,
-            prediction: None,
-            over: None,
-        })
+        let target = TargetPlan {
+            path: place.path.clone(),
+            kind: TargetKind::Directory,
+            filesystem: place.filesystem.kind.clone(),
+            size: Bytes(0),
+            direct: place.direct.supported,
+            align: place.direct.align,
+            prepare_max_ns: 0,
+        };
+        let plan = Plan::new(format!("app-{name}"), Subject::Program, target, seed);
+        Ok(Plan { steps: self.steps(), ..plan })
     }
 
     /// Creates the program's data, runs its loads, and removes everything again.
@@ -152,21 +142,11 @@ impl ProgramRun {
             last.fault = format!("{error:#}");
         }
         Ok(Record {
-            schema_version: SCHEMA_VERSION,
-            id: context.id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: context.command.clone(),
-            started_unix_ns,
             elapsed_ns: clock::now_ns() - begin_ns,
             interrupted: context.is_cancelled(),
-            plan,
-            environment,
-            prepare: None,
             app: Some(about),
             steps,
-            mounts: Vec::new(),
-            programs: Vec::new(),
-            over: None,
+            ..context.begin(started_unix_ns, plan, environment)
         })
     }
 }

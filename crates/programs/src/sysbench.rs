@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::Bytes;
 use qd1_model::op::Ended;
 use qd1_model::plan::StepPlan;

@@ -26,7 +26,7 @@ pub(crate) fn paragraph(report: &Report) -> String {
     sentences.extend(over::time(report).map(|time| format!("Over {time}.")));
     sentences.extend(impressions::sentences(report));
     let no_disk = report.no_disk().filter(|_| !is_check(report));
-    sentences.extend(no_disk.map(|finding| format!("This is no disk: {}.", finding.title.trim_end_matches('.'))));
+    sentences.extend(no_disk.map(|finding| format!("This is not a disk: {}.", finding.title.trim_end_matches('.'))));
     // The classes stand below it, each with its grade.
     let leading = sections::leading(report);
     if !leading.answers_in_lines() {

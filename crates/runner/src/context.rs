@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::files::Tree;
 use qd1_model::plan::Plan;
 use qd1_model::record::{Prepare, Record, StepRecord};
-use qd1_model::{Environment, SCHEMA_VERSION, Thresholds};
+use qd1_model::{Environment, Thresholds};
 use qd1_probe::Machine;
 use qd1_system::scratch::Scratch;
 
@@ -33,6 +33,11 @@ impl RunContext<'_> {
     /// Returns true if the run is to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Returns the record of the run as it begins.
+    pub fn begin(&self, started_unix_ns: u64, plan: Plan, environment: Environment) -> Record {
+        Record::begin(self.id.clone(), self.command.clone(), started_unix_ns, plan, environment)
     }
 }
 
@@ -100,21 +105,11 @@ impl<'a> Run<'a> {
     /// Returns the measurements with everything else that belongs to the run.
     pub(crate) fn record(&self, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
         Record {
-            schema_version: SCHEMA_VERSION,
-            id: self.context.id.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: self.context.command.clone(),
-            started_unix_ns,
             elapsed_ns: clock::now_ns() - self.begin_ns,
-            interrupted: self.context.cancel.load(Ordering::Relaxed),
-            plan: self.plan.clone(),
-            environment: self.environment.clone(),
+            interrupted: self.context.is_cancelled(),
             prepare: self.prepared.clone(),
-            app: None,
             steps,
-            mounts: Vec::new(),
-            programs: Vec::new(),
-            over: None,
+            ..self.context.begin(started_unix_ns, self.plan.clone(), self.environment.clone())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The kernel's counters around a step: the disk's requests, the machine's processor time and pressure.
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::run::RequestCounts;
 use qd1_model::environment::{Device, DeviceCounters, MachineCounters, Pressure, Writeback};
 use qd1_model::plan::Stop;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use qd1_engine::{clock, reference};
+use qd1_clock as clock;
+use qd1_engine::reference;
 use qd1_model::Environment;
 use qd1_probe::Machine;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::Bytes;
 use qd1_model::op::Ended;
 use qd1_model::plan::{InTurn, Plan, StepPlan, Visit};

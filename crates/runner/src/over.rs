@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::run::Progress;
 use qd1_model::op::Ended;
 use qd1_model::plan::{OverPlan, Plan, StepPlan, Stop, Visit};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use qd1_analysis::extend;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::Subject;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, Visit, Work};

@@ -1,6 +1,6 @@
 //! Traits to follow a run's progress and to choose its next step. The runner knows no terminal.
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::run::Progress;
 use qd1_model::Bytes;
 use qd1_model::plan::{Plan, StepPlan, Stop};

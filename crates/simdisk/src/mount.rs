@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
-use qd1_engine::clock::monotonic_ns;
+use qd1_clock::monotonic_ns;
 use rustix::mount::UnmountFlags;
 
 use crate::fault::RequestKind;

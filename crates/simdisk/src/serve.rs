@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fuser::Errno;
-use qd1_engine::clock::monotonic_ns;
+use qd1_clock::monotonic_ns;
 use qd1_engine::sim::{Device, State};
 use qd1_engine::{Op, OpKind};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::time::{Duration, SystemTime};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo};
-use qd1_engine::clock::wall_ns;
+use qd1_clock::wall_ns;
 
 use crate::store::Store;
 

@@ -38,7 +38,7 @@ pub(crate) fn pack_round(round: &Round) -> Result<Vec<u8>> {
 /// # Errors
 /// When it is damaged.
 pub(crate) fn unpack_round(blob: &[u8]) -> Result<Round> {
-    serde_json::from_slice(&inflate(blob)?).context("is damaged: it has a round that is none")
+    serde_json::from_slice(&inflate(blob)?).context("is damaged: it contains an invalid round")
 }
 
 pub(crate) fn pack_json(json: &[u8]) -> Result<Vec<u8>> {

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 
 use crate::user::User;

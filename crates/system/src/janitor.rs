@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 
 use crate::helper::wait_for_parent;
 use crate::journal;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::Bytes;
 
 /// Longest time to wait: what is busy for longer is kept busy by somebody else.

@@ -63,12 +63,12 @@ pub fn tally(seeds: Seeds, steps: Steps, property: Property, numbers: impl IntoI
 }
 
 fn judge(tally: &mut Tally, property: Property, has: bool, scenario: &Scenario, findings: &[Finding]) {
-    let found = findings.iter().find(|finding| property.is(&finding.id));
+    let found = findings.iter().find(|finding| property.is(finding.id.name()));
     let share = if has { &mut tally.with } else { &mut tally.without };
     share.of += 1;
     share.found += u64::from(found.is_some());
     tally.accused += u64::from(found.is_some_and(|finding| finding.severity > Severity::Warning));
-    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.name()).collect();
     if found.is_some() != has {
         let what = if has { "missed" } else { "invented" };
         let evidence = found.map_or_else(String::new, |finding| format!("; {}", finding.evidence));

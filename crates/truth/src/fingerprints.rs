@@ -1,5 +1,6 @@
 //! Steps as those of `check`, on disks with limits and without: where the detector `rate_limited` says so.
 
+use qd1_model::FindingId;
 use std::fmt::Write as _;
 
 use qd1_analysis::limits::{Probe, Role};
@@ -68,7 +69,7 @@ pub fn without_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> S
 fn judge(scenario: &Scenario) -> Said {
     let record = measure(&scenario.device);
     let findings = qd1_analysis::findings(&record, &Summary::default());
-    let found: Vec<_> = findings.iter().filter(|finding| finding.id == "rate_limited").collect();
+    let found: Vec<_> = findings.iter().filter(|finding| finding.id == FindingId::RateLimited).collect();
     let mut said = Said::default();
     for (step, (direction, block, depth, _)) in record.steps.iter().zip(STEPS) {
         let is_said = found.iter().find(|finding| finding.step == step.name);

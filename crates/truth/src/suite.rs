@@ -9,7 +9,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, Job};
-use qd1_model::{Bytes, Record, SCHEMA_VERSION, Subject, Thresholds};
+use qd1_model::{Bytes, Record, Subject, Thresholds};
 
 /// The table of a suite that comes with qd1.
 pub(crate) fn table(text: &str) -> toml::Table {
@@ -100,36 +100,8 @@ pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Env
         align: 512,
         prepare_max_ns: 0,
     };
-    let plan = Plan {
-        suite: name.to_owned(),
-        subject,
-        target,
-        steps: Vec::new(),
-        skipped: Vec::new(),
-        seed: 1,
-        criteria: Vec::new(),
-        sweep: None,
-        filesystems: None,
-        prediction: None,
-        over: None,
-    };
-    Record {
-        schema_version: SCHEMA_VERSION,
-        id: "0123456789ab".to_owned(),
-        version: String::new(),
-        command: Vec::new(),
-        started_unix_ns: 0,
-        elapsed_ns: 0,
-        interrupted: false,
-        plan,
-        environment,
-        prepare: None,
-        app: None,
-        steps: Vec::new(),
-        mounts: Vec::new(),
-        programs: Vec::new(),
-        over: None,
-    }
+    let plan = Plan::new(name, subject, target, 1);
+    Record::begin("0123456789ab".to_owned(), Vec::new(), 0, plan, environment)
 }
 
 /// The thresholds that ship.

@@ -5,6 +5,7 @@
 //! Record through the analysis. Seeds below 2000 are for trying things out (a cell's time is cut from completion to
 //! completion because of one of them); those here have changed nothing.
 
+use qd1_model::FindingId;
 use std::sync::atomic::AtomicBool;
 
 use qd1_engine::run::{Decision, IoJob, run_io};
@@ -282,7 +283,7 @@ fn a_disk_that_slows_down_shows_in_the_passes_and_not_in_the_knee() {
         let drift = surface.drift[1].relative;
         assert!(drift.high.unwrap() < 0.0, "seed {seed}: {drift:?}");
         assert!(
-            qd1_analysis::sweep::findings(&surface).iter().any(|finding| finding.id == "sweep_drift"),
+            qd1_analysis::sweep::findings(&surface).iter().any(|finding| finding.id == FindingId::SweepDrift),
             "seed {seed}"
         );
     }

@@ -1,7 +1,7 @@
 //! Who may depend on whom, proved from `cargo metadata`.
 //!
 //! Arrows run down: `app -> experiment -> programs -> runner -> {system, jobs} -> {analysis, report, suites, store,
-//! engine, probe, fio, import} -> model`. Two tables: what a package of the workspace may see of the others, where a package
+//! engine, probe, fio, import} -> {clock, model}`. Two tables: what a package of the workspace may see of the others, where a package
 //! without a row fails, and which packages may use certain crates of others.
 
 use anyhow::{Result, bail};
@@ -19,7 +19,8 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule { package: "qd1-model", sees: &[] },
-    Rule { package: "qd1-engine", sees: &["qd1-model"] },
+    Rule { package: "qd1-clock", sees: &[] },
+    Rule { package: "qd1-engine", sees: &["qd1-model", "qd1-clock"] },
     Rule { package: "qd1-probe", sees: &["qd1-model"] },
     Rule { package: "qd1-analysis", sees: &["qd1-model"] },
     Rule { package: "qd1-fio", sees: &["qd1-model"] },
@@ -28,22 +29,31 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-report", sees: &["qd1-model"] },
     // The report's samples, for tests.
     Rule { package: "qd1-store", sees: &["qd1-model", "qd1-report"] },
-    // The engine has the clock.
-    Rule { package: "qd1-system", sees: &["qd1-model", "qd1-engine", "qd1-probe"] },
-    Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-engine", "qd1-fio", "qd1-probe"] },
+    Rule { package: "qd1-system", sees: &["qd1-model", "qd1-clock", "qd1-probe"] },
+    Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-clock", "qd1-engine", "qd1-fio", "qd1-probe"] },
     // The analysis says when a step has seen enough.
     Rule {
         package: "qd1-runner",
-        sees: &["qd1-model", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
+        sees: &["qd1-model", "qd1-clock", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
     },
     Rule {
         package: "qd1-programs",
-        sees: &["qd1-model", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system", "qd1-runner"],
+        sees: &[
+            "qd1-model",
+            "qd1-clock",
+            "qd1-analysis",
+            "qd1-engine",
+            "qd1-probe",
+            "qd1-suites",
+            "qd1-system",
+            "qd1-runner",
+        ],
     },
     Rule {
         package: "qd1-experiment",
         sees: &[
             "qd1-model",
+            "qd1-clock",
             "qd1-engine",
             "qd1-probe",
             "qd1-analysis",
@@ -57,6 +67,7 @@ const RULES: &[Rule] = &[
         package: "qd1",
         sees: &[
             "qd1-model",
+            "qd1-clock",
             "qd1-engine",
             "qd1-probe",
             "qd1-analysis",
@@ -74,7 +85,7 @@ const RULES: &[Rule] = &[
         ],
     },
     // For tests only.
-    Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-engine"] },
+    Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
     Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-analysis", "qd1-suites"] },
     Rule { package: "xtask", sees: &[] },
 ];
@@ -108,6 +119,7 @@ const HOMES: &[Home] = &[
     Home {
         crates: &["libc", "rustix", "nix", "io-uring", "syscalls"],
         packages: &[
+            "qd1-clock",
             "qd1-engine",
             "qd1-probe",
             "qd1-system",

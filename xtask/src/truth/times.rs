@@ -78,10 +78,10 @@ fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: 
         let output = output.with_context(|| words.join(" "))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(matches!(output.status.code(), Some(0 | 3)), "qd1 {}: {}: {said}", words.join(" "), output.status);
-        // "beside making the data" promises nothing of that.
+        // "plus making the data" promises nothing of that.
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let beside = report["record"]["app"]["prepare_ns"].as_f64().unwrap_or(0.0) / 1e9;
-        let taken = took.as_secs_f64() - if said.contains("beside making the data") { beside } else { 0.0 };
+        let taken = took.as_secs_f64() - if said.contains("plus making the data") { beside } else { 0.0 };
         let promised = promise(&said).with_context(|| format!("qd1 {} promises no time: {said}", words.join(" ")))?;
         let ratio = promised.as_secs_f64() / taken;
         let is_inside = RATIO.contains(&ratio);
@@ -131,7 +131,7 @@ mod tests {
         let said = "meta: 3 steps on /srv, at most 4 min 40 s\nabout 2.2 s, by a trial of a few files\n[1/3] create at most 9 s left\n";
         assert_eq!(promise(said), Some(Duration::from_secs_f64(2.2)));
         assert_eq!(span("1 h 3 min"), Some(Duration::from_secs(3780)));
-        assert_eq!(span("30 s of load, beside making the data"), Some(Duration::from_secs(30)));
+        assert_eq!(span("30 s of load, plus making the data"), Some(Duration::from_secs(30)));
         assert_eq!(promise("qd1: no such directory"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! What runs differ in besides their figures.
 
+use qd1_model::Detector;
 use qd1_model::comparison::Difference;
 use qd1_model::measured::{Aspect, Circumstance, Measured};
 use qd1_model::{Finding, Record, Summary};
@@ -9,15 +10,15 @@ use super::align::Aligned;
 use crate::detect;
 
 /// Detectors whose findings say that the figures are not those of the disk alone, or of its usual state.
-const SPOILERS: [&str; 8] = [
-    "not_a_disk",
-    "cache_answered",
-    "cpu_spoiled",
-    "other_traffic",
-    "throttled_cgroup",
-    "rate_changed",
-    "rate_limited",
-    "short_or_failed_io",
+const SPOILERS: [Detector; 8] = [
+    Detector::NotADisk,
+    Detector::CacheAnswered,
+    Detector::CpuSpoiled,
+    Detector::OtherTraffic,
+    Detector::ThrottledCgroup,
+    Detector::RateChanged,
+    Detector::RateLimited,
+    Detector::ShortOrFailedIo,
 ];
 /// Values of one side that are listed.
 const VALUES_MAX: usize = 3;
@@ -58,7 +59,7 @@ fn about(bytes: u64) -> String {
 
 /// The findings that spoil a run.
 pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
-    detect::merge_repeated(detect::findings_of(record, summary, |name| SPOILERS.contains(&name)))
+    detect::merge_repeated(detect::findings_of(record, summary, |detector| SPOILERS.contains(&detector)))
 }
 
 /// A finding that spoils a run, for people.

@@ -1,4 +1,4 @@
-//! Runs side by side: what is better, worse, the same, and what cannot be told.
+//! Runs side by side: what is better, worse, the same, and what is undecided.
 //!
 //! Steps are aligned by their names, else by what they do ([`align`]). Every effect is a ratio to the first side with an
 //! interval ([`effects`]). A dozen primary figures decide, and are tested first and together; the rest is exploratory
@@ -326,6 +326,7 @@ fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::FindingId;
 
     fn run(label: &str, spoilers: &[Finding]) -> Measured {
         let record = testing::record();
@@ -373,7 +374,7 @@ mod tests {
             record.steps[0].cost.run_delay_ns = record.steps[0].runtime_ns / 12;
             let summary = crate::summarize(&record);
             let spoilers = spoilers(&record, &summary);
-            assert_eq!(spoilers[0].id, "cpu_spoiled.run_delay");
+            assert_eq!(spoilers[0].id, FindingId::CpuSpoiledRunDelay);
             let run = Measured { label: "b".to_owned(), ..measured(&record, &summary, &spoilers) };
             let compared = compare(&groups([run_of("a"), slower(run, factor)]), &[]).unwrap();
             let row = compared.rows.iter().find(|row| row.step == "reads" && row.metric == "lat_p50_ns");
@@ -416,7 +417,7 @@ mod tests {
     fn detect_other_traffic() -> Finding {
         Finding {
             title: "something else used the device".to_owned(),
-            ..crate::detect::base_finding("other_traffic", qd1_model::Severity::Warning, 1.0)
+            ..crate::detect::base_finding(FindingId::OtherTraffic, qd1_model::Severity::Warning, 1.0)
         }
     }
 

@@ -3,6 +3,7 @@
 //! Concludes from what was due and what was answered ([`Shortfall`]). The summary leaves open what lies among those that
 //! were not answered. It cannot tell a disk that is too slow from a processor that is.
 
+use qd1_model::FindingId;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -41,7 +42,7 @@ fn finding(step: &str, shortfall: &Shortfall) -> Finding {
             "Measure at a lower rate: where requests come faster than they are answered, latency grows for as long as \
                  that goes on."
                 .to_owned(),
-        ..base_finding("behind_its_rate", Severity::Warning, 1.0)
+        ..base_finding(FindingId::BehindItsRate, Severity::Warning, 1.0)
     }
 }
 

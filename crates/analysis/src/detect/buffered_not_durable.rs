@@ -6,6 +6,7 @@
 //!
 //! The kernel writes back while the program writes, so on long runs the two rates meet and nothing is said.
 
+use qd1_model::FindingId;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
 use qd1_model::units::{format_rate, format_span_ns};
@@ -49,7 +50,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
                 format_span_ns(step.end_fsync_ns)
             ),
             advice: "With dd use conv=fsync or oflag=direct.".to_owned(),
-            ..base_finding("buffered_not_durable", Severity::Info, 1.0)
+            ..base_finding(FindingId::BufferedNotDurable, Severity::Info, 1.0)
         });
     }
     all

@@ -11,6 +11,7 @@
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
 //! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{FileOp, FileUse, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
@@ -42,7 +43,7 @@ fn of_zfs(record: &Record) -> Option<Finding> {
         evidence: format!("{} is ZFS, {known}", fs.mount_point),
         advice: "Measure a dataset with primarycache=metadata, or judge commits alone; reads need OpenZFS 2.3."
             .to_owned(),
-        ..base_finding("cache_answered", Severity::Critical, 0.8)
+        ..base_finding(FindingId::CacheAnswered, Severity::Critical, 0.8)
     })
 }
 
@@ -68,7 +69,7 @@ fn of_large_file(record: &Record) -> Option<Finding> {
         ),
         evidence: format!("steps {}", names.join(", ")),
         advice: format!("Leave out --ram, or choose --size {} or more.", Bytes(memory.0.saturating_mul(2))),
-        ..base_finding("cache_answered", Severity::Warning, 0.9)
+        ..base_finding(FindingId::CacheAnswered, Severity::Warning, 0.9)
     })
 }
 
@@ -114,7 +115,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 "Use direct I/O, or a test file much larger than memory."
             }
             .to_owned(),
-            ..base_finding("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
+            ..base_finding(FindingId::CacheAnswered, severity, if step.direct { 0.9 } else { 0.95 })
         });
     }
     all
@@ -132,7 +133,7 @@ mod tests {
             "zfs".clone_into(&mut fs.kind);
             version.clone_into(&mut fs.version);
             let all = crate::testing::run(detect, &record);
-            all.iter().any(|finding| finding.id == "cache_answered" && finding.step.is_empty())
+            all.iter().any(|finding| finding.id == FindingId::CacheAnswered && finding.step.is_empty())
         };
         assert!(found("2.2.7-1") && found("") && found("0.8.3"));
         assert!(!found("2.3.0-rc1") && !found("2.10.1"));

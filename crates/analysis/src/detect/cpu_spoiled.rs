@@ -9,6 +9,7 @@
 //! Steal is machine-wide: it may have hit a processor that no worker used. Run delay is exact but says nothing of the
 //! time the hypervisor took while a worker believed to be running; only both together see everything.
 
+use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Subject, Summary};
@@ -50,7 +51,7 @@ fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
             "This part of the tail is made by this machine and not by the disk. Stop other programs (`top` shows which keep \
              the processors busy), and measure again."
                 .to_owned(),
-        ..base_finding("cpu_spoiled.tail", Severity::Warning, 0.85)
+        ..base_finding(FindingId::CpuSpoiledTail, Severity::Warning, 0.85)
     })
 }
 
@@ -66,7 +67,7 @@ fn steal(step: &StepRecord) -> Option<Finding> {
         advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
                  dedicated processors."
             .to_owned(),
-        ..base_finding("cpu_spoiled.steal", severity, 0.85)
+        ..base_finding(FindingId::CpuSpoiledSteal, severity, 0.85)
     })
 }
 
@@ -104,7 +105,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
             },
             if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }
         ),
-        ..base_finding("cpu_spoiled.run_delay", severity, 0.9)
+        ..base_finding(FindingId::CpuSpoiledRunDelay, severity, 0.9)
     })
 }
 

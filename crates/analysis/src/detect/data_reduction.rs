@@ -9,6 +9,7 @@
 //! above the compression binds (so they come at a slow rate), and where random data costs no more than zeros although
 //! it is stored compressed: then it changes no figure either.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{Data, IoWork};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -62,12 +63,12 @@ fn conclude(reference: &Sample, faster: &[Faster]) -> Option<Finding> {
     let compressed = of(|data| matches!(data, Data::Compressible { .. }));
     let (repeated, zeros) = (of(|data| *data == Data::Repeated), of(|data| *data == Data::Zeros));
     let (id, one, what) = match (compressed, repeated, zeros) {
-        (Some(one), None, _) => ("data_reduction.compression", one, "compresses: compressible data is written"),
+        (Some(one), None, _) => (FindingId::DataReductionCompression, one, "compresses: compressible data is written"),
         (Some(one), Some(_), _) => {
-            ("data_reduction.compression", one, "compresses and deduplicates: compressible data is written")
+            (FindingId::DataReductionCompression, one, "compresses and deduplicates: compressible data is written")
         }
-        (None, Some(one), _) => ("data_reduction.dedup", one, "deduplicates: a repeated block is written"),
-        (None, None, Some(one)) => ("data_reduction.zeros", one, "does not store zeros: they are written"),
+        (None, Some(one), _) => (FindingId::DataReductionDedup, one, "deduplicates: a repeated block is written"),
+        (None, None, Some(one)) => (FindingId::DataReductionZeros, one, "does not store zeros: they are written"),
         (None, None, None) => return None,
     };
     let name = |data: &Data| match data {
@@ -128,7 +129,7 @@ mod tests {
     fn what_is_faster_names_what_is_below() {
         let ids = |others: &[(Data, u64)]| {
             let found = testing::run(detect, &writing([4_000_000; 2], others));
-            found.into_iter().map(|finding| finding.id).collect::<Vec<_>>().join(" ")
+            found.into_iter().map(|finding| finding.id.name()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(ids(&[(Data::Zeros, 1_000_000), (SOME, 2_000_000)]), "data_reduction.compression");
         assert_eq!(ids(&[(Data::Zeros, 1_000_000), (SOME, 4_000_000)]), "data_reduction.zeros");

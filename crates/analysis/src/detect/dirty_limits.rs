@@ -8,6 +8,7 @@
 //!
 //! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
 
+use qd1_model::FindingId;
 use qd1_model::environment::Dirty;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
@@ -50,7 +51,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
         title: format!("the kernel may hold up to {limit} of unwritten data before it slows writers down"),
         evidence: format!("{}{drain}", setting(dirty, environment.memory)),
         advice: advice(rate),
-        ..base_finding("dirty_limits", severity, 0.8)
+        ..base_finding(FindingId::DirtyLimits, severity, 0.8)
     }]
 }
 

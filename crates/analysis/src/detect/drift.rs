@@ -6,6 +6,7 @@
 //! It cannot distinguish a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from
 //! a neighbour that grows, and a slope over a few seconds may be the start of a slower wave.
 
+use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity};
 
@@ -55,7 +56,7 @@ fn drifting(step: &StepRecord, all: &[Course]) -> Option<Finding> {
                  is sustained."
             .to_owned(),
         ..base_finding(
-            "drift",
+            FindingId::Drift,
             if worse && size(&drift) >= WARNING { Severity::Warning } else { Severity::Info },
             if drift.low > 1.05 || drift.high < 0.95 { 0.9 } else { 0.75 },
         )

@@ -4,6 +4,7 @@
 //! the same reason. Threads in place of a queue cost more processor time and warn; libaio in place of io_uring is
 //! only mentioned.
 
+use qd1_model::FindingId;
 use qd1_model::plan::EngineKind;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -24,7 +25,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             advice: "Compare only with runs of the same engine. Containers often block io_uring; on the host, or with \
                      a seccomp profile that allows it, it works."
                 .to_owned(),
-            ..base_finding("engine_fallback", severity, 1.0)
+            ..base_finding(FindingId::EngineFallback, severity, 1.0)
         };
         all.push((finding, vec![&step.name]));
     }

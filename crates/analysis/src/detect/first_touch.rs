@@ -11,6 +11,7 @@
 //!
 //! It fails where a cache takes first writes and pays for them later.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{FileUse, IoWork, TargetKind};
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
@@ -84,7 +85,7 @@ fn writes(record: &Record) -> Option<Finding> {
         advice: "A log that grows pays this with each block; one whose file is written once and then reused does not. \
                  Other figures of this run are of blocks written before."
             .to_owned(),
-        ..base_finding("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
+        ..base_finding(FindingId::FirstTouchWrite, Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 
@@ -104,7 +105,7 @@ fn reads(record: &Record) -> Option<Finding> {
              at least {size} answers what was read before. Reading the whole device once shows which, and cures the \
              first."
         ),
-        ..base_finding("first_touch.read", Severity::Warning, 0.7)
+        ..base_finding(FindingId::FirstTouchRead, Severity::Warning, 0.7)
     })
 }
 

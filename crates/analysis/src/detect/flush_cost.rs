@@ -13,6 +13,7 @@
 //! It says nothing where no flush reached the device (`flush_ignored` does), and cannot see a cache that ignores
 //! flushes at the far end of a network: a round trip looks like an honest flush with nothing to do.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{IoWork, Sync};
 use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_rate};
@@ -97,7 +98,7 @@ fn nothing(record: &Record) -> Option<Finding> {
                  honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
                  inside: ask who runs the storage before trusting it with a database."
             .to_owned(),
-        ..base_finding("flush_cost.nothing", severity, 0.6)
+        ..base_finding(FindingId::FlushCostNothing, severity, 0.6)
     })
 }
 
@@ -112,7 +113,7 @@ fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
         title: format!("the disk has a write cache that a flush writes out, at about {}", format_rate(rate)),
         advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
             .to_owned(),
-        ..base_finding("flush_cost.waits", Severity::Info, 0.85)
+        ..base_finding(FindingId::FlushCostWaits, Severity::Info, 0.85)
     })
 }
 

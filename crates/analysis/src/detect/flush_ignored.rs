@@ -15,6 +15,7 @@
 //! O_DSYNC with direct I/O (the write may carry FUA instead), and a partition or dm device on top whose flush count
 //! stayed zero throughout, unless the reason is known. A flush that the device acknowledges and drops is invisible.
 
+use qd1_model::FindingId;
 use qd1_model::environment::Environment;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -71,7 +72,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             evidence: counts,
             advice: "Remount with barriers; without them a power cut can lose or corrupt what was committed."
                 .to_owned(),
-            ..base_finding("flush_ignored.no_barrier", Severity::Critical, 0.95)
+            ..base_finding(FindingId::FlushIgnoredNoBarrier, Severity::Critical, 0.95)
         });
     }
     if !caches.is_empty() && caches.iter().all(|cache| *cache == "write through") {
@@ -80,7 +81,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             title: "the device claims to have no volatile write cache, so the kernel sends it no flushes".to_owned(),
             evidence: format!("{counts}; write_cache is \"write through\""),
             advice: "A commit is as durable as that claim. On a virtual disk only the provider knows.".to_owned(),
-            ..base_finding("flush_ignored.write_through", Severity::Info, 0.9)
+            ..base_finding(FindingId::FlushIgnoredWriteThrough, Severity::Info, 0.9)
         });
     }
     let whole_disk = environment.devices.first().is_some_and(|device| device.kind == "disk");
@@ -94,7 +95,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
         advice: "Look for what swallows the syncs: a preloaded library such as eatmydata, a layer between filesystem \
                  and device, a journal on another device. Until then commit latencies are not those of durable writes."
             .to_owned(),
-        ..base_finding("flush_ignored.missing", Severity::Critical, 0.75)
+        ..base_finding(FindingId::FlushIgnoredMissing, Severity::Critical, 0.75)
     })
 }
 

@@ -13,6 +13,7 @@
 //! bytes than were asked for are left out (`cache_answered` reports those). It fails to see a cache that already holds
 //! the whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
 
+use qd1_model::FindingId;
 use std::cmp::Reverse;
 
 use qd1_model::op::OpClass;
@@ -90,7 +91,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         advice: "What is read often will be faster than the disk's figures, as long as that memory is not another \
                  guest's. Tests on a file that fits into it measure the cache; use a larger --size for the disk."
             .to_owned(),
-        ..base_finding("host_cache", Severity::Warning, seen.confidence)
+        ..base_finding(FindingId::HostCache, Severity::Warning, seen.confidence)
     }]
 }
 

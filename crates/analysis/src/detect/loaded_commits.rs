@@ -8,6 +8,7 @@
 //! It cannot distinguish the load from a neighbour who came between the two steps, and the load is one load: another
 //! may do more.
 
+use qd1_model::FindingId;
 use qd1_model::op::OpClass;
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
@@ -47,7 +48,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         under.high.zip(before.low).is_some_and(|(under, before)| under / before <= STEADY)
     });
     let evidence = |what: &str, before: &Estimate, under: &Estimate| {
-        format!("{what} {} alone, {} beside {load}", format_estimate(before), format_estimate(under))
+        format!("{what} {} alone, {} with {load}", format_estimate(before), format_estimate(under))
     };
     if let Some((what, before, under, least)) = slower {
         let ratio = under.value.zip(before.value).map_or(least, |(under, before)| under / before);
@@ -61,7 +62,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
                 "Judge the disk for a database or etcd by the figures under load, and give their logs a disk of their \
                      own where these are too slow."
                     .to_owned(),
-            ..base_finding("loaded_commits.slower", severity, 0.95)
+            ..base_finding(FindingId::LoadedCommitsSlower, severity, 0.95)
         });
     }
     let (what, before, under) = steady?;
@@ -69,7 +70,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         step: loaded.name.clone(),
         title: format!("commits take no longer under load than in {}", idle.name),
         evidence: evidence(what, before, under),
-        ..base_finding("loaded_commits.steady", Severity::Info, 0.95)
+        ..base_finding(FindingId::LoadedCommitsSteady, Severity::Info, 0.95)
     })
 }
 

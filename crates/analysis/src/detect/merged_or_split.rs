@@ -9,6 +9,7 @@
 //! It cannot see what lies below: a hypervisor splits and merges on its own. Commits are left out, since a journal
 //! adds requests of its own.
 
+use qd1_model::FindingId;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -40,8 +41,8 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 continue;
             }
             let (id, did) = match ratio > 1.0 {
-                true => ("merged_or_split.split", format!("split into {ratio:.1} on average")),
-                false => ("merged_or_split.merged", format!("merged, {:.1} into one", 1.0 / ratio)),
+                true => (FindingId::MergedOrSplitSplit, format!("split into {ratio:.1} on average")),
+                false => (FindingId::MergedOrSplitMerged, format!("merged, {:.1} into one", 1.0 / ratio)),
             };
             all.push(Finding {
                 step: step.name.clone(),

@@ -34,6 +34,7 @@ mod unwritten_extents;
 mod unwritten_reads;
 mod without_ramp;
 
+use qd1_model::{Detector, FindingId};
 use std::cell::LazyCell;
 
 pub(crate) use flush_cost::Flushes;
@@ -48,9 +49,8 @@ pub(crate) use stalls::{Stall, TOGETHER_NS, stalls_of};
 use crate::change::StepCourse;
 
 /// One detector.
-struct Detector {
-    /// Name: the stem of its file, and the start of the ids of its findings.
-    name: &'static str,
+struct Row {
+    detector: Detector,
     run: Run,
 }
 
@@ -63,36 +63,36 @@ enum Run {
 }
 
 /// All detectors.
-static DETECTORS: &[Detector] = &[
-    Detector { name: "short_or_failed_io", run: Run::At(short_or_failed_io::detect) },
-    Detector { name: "behind_its_rate", run: Run::At(behind_its_rate::detect) },
-    Detector { name: "not_a_disk", run: Run::At(not_a_disk::detect) },
-    Detector { name: "cache_answered", run: Run::At(cache_answered::detect) },
-    Detector { name: "flush_ignored", run: Run::At(flush_ignored::detect) },
-    Detector { name: "unwritten_extents", run: Run::At(unwritten_extents::detect) },
-    Detector { name: "unwritten_reads", run: Run::At(unwritten_reads::detect) },
-    Detector { name: "host_cache", run: Run::At(host_cache::detect) },
-    Detector { name: "flush_cost", run: Run::At(flush_cost::detect) },
-    Detector { name: "data_reduction", run: Run::At(data_reduction::detect) },
-    Detector { name: "first_touch", run: Run::At(first_touch::detect) },
-    Detector { name: "pace", run: Run::At(pace::detect) },
-    Detector { name: "cpu_spoiled", run: Run::At(cpu_spoiled::detect) },
-    Detector { name: "other_traffic", run: Run::At(other_traffic::detect) },
-    Detector { name: "throttled_cgroup", run: Run::At(throttled_cgroup::detect) },
-    Detector { name: "mount_options", run: Run::At(mount_options::detect) },
-    Detector { name: "stalls", run: Run::At(stalls::detect) },
-    Detector { name: "rate_changed", run: Run::Along(rate_changed::detect) },
-    Detector { name: "rate_limited", run: Run::Along(rate_limited::detect) },
-    Detector { name: "periodic_stalls", run: Run::Along(periodic_stalls::detect) },
-    Detector { name: "drift", run: Run::Along(drift::detect) },
-    Detector { name: "loaded_commits", run: Run::At(loaded_commits::detect) },
-    Detector { name: "dirty_limits", run: Run::At(dirty_limits::detect) },
-    Detector { name: "prepare_shortened", run: Run::At(prepare_shortened::detect) },
-    Detector { name: "engine_fallback", run: Run::At(engine_fallback::detect) },
-    Detector { name: "without_ramp", run: Run::At(without_ramp::detect) },
-    Detector { name: "merged_or_split", run: Run::At(merged_or_split::detect) },
-    Detector { name: "buffered_not_durable", run: Run::At(buffered_not_durable::detect) },
-    Detector { name: "storage_kind", run: Run::At(storage_kind::detect) },
+static DETECTORS: &[Row] = &[
+    Row { detector: Detector::ShortOrFailedIo, run: Run::At(short_or_failed_io::detect) },
+    Row { detector: Detector::BehindItsRate, run: Run::At(behind_its_rate::detect) },
+    Row { detector: Detector::NotADisk, run: Run::At(not_a_disk::detect) },
+    Row { detector: Detector::CacheAnswered, run: Run::At(cache_answered::detect) },
+    Row { detector: Detector::FlushIgnored, run: Run::At(flush_ignored::detect) },
+    Row { detector: Detector::UnwrittenExtents, run: Run::At(unwritten_extents::detect) },
+    Row { detector: Detector::UnwrittenReads, run: Run::At(unwritten_reads::detect) },
+    Row { detector: Detector::HostCache, run: Run::At(host_cache::detect) },
+    Row { detector: Detector::FlushCost, run: Run::At(flush_cost::detect) },
+    Row { detector: Detector::DataReduction, run: Run::At(data_reduction::detect) },
+    Row { detector: Detector::FirstTouch, run: Run::At(first_touch::detect) },
+    Row { detector: Detector::Pace, run: Run::At(pace::detect) },
+    Row { detector: Detector::CpuSpoiled, run: Run::At(cpu_spoiled::detect) },
+    Row { detector: Detector::OtherTraffic, run: Run::At(other_traffic::detect) },
+    Row { detector: Detector::ThrottledCgroup, run: Run::At(throttled_cgroup::detect) },
+    Row { detector: Detector::MountOptions, run: Run::At(mount_options::detect) },
+    Row { detector: Detector::Stalls, run: Run::At(stalls::detect) },
+    Row { detector: Detector::RateChanged, run: Run::Along(rate_changed::detect) },
+    Row { detector: Detector::RateLimited, run: Run::Along(rate_limited::detect) },
+    Row { detector: Detector::PeriodicStalls, run: Run::Along(periodic_stalls::detect) },
+    Row { detector: Detector::Drift, run: Run::Along(drift::detect) },
+    Row { detector: Detector::LoadedCommits, run: Run::At(loaded_commits::detect) },
+    Row { detector: Detector::DirtyLimits, run: Run::At(dirty_limits::detect) },
+    Row { detector: Detector::PrepareShortened, run: Run::At(prepare_shortened::detect) },
+    Row { detector: Detector::EngineFallback, run: Run::At(engine_fallback::detect) },
+    Row { detector: Detector::WithoutRamp, run: Run::At(without_ramp::detect) },
+    Row { detector: Detector::MergedOrSplit, run: Run::At(merged_or_split::detect) },
+    Row { detector: Detector::BufferedNotDurable, run: Run::At(buffered_not_durable::detect) },
+    Row { detector: Detector::StorageKind, run: Run::At(storage_kind::detect) },
 ];
 
 /// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
@@ -101,17 +101,17 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     findings_of(record, summary, |_| true)
 }
 
-/// The same of the detectors with these names alone.
-pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
+/// The same of these detectors alone.
+pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn(Detector) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
     let courses = LazyCell::new(|| record.steps.iter().map(|step| StepCourse::of(&step.intervals)).collect::<Vec<_>>());
-    for detector in DETECTORS.iter().filter(|detector| is_wanted(detector.name)) {
-        let found = match detector.run {
+    for Row { detector, run } in DETECTORS.iter().filter(|row| is_wanted(row.detector)) {
+        let found = match run {
             Run::At(run) => run(record, summary),
             Run::Along(_) if record.plan.over.is_some() => continue,
             Run::Along(run) => run(record, &courses),
         };
-        debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
+        debug_assert!(found.iter().all(|finding| finding.id.detector() == *detector), "{detector:?} strays");
         all.extend(found);
     }
     sort(&mut all);
@@ -126,7 +126,7 @@ pub(crate) fn sort(findings: &mut [Finding]) {
 /// Gives what this machine's processors did the weight of what it does to the answer: it is critical where a grade is withheld
 /// for it, and only informs where a run has grades and all of them stand.
 pub(crate) fn weigh_by_effect(findings: &mut [Finding], judged: &[&Judged]) {
-    for finding in findings.iter_mut().filter(|finding| finding.id.starts_with("cpu_spoiled")) {
+    for finding in findings.iter_mut().filter(|finding| finding.id.detector() == Detector::CpuSpoiled) {
         let mut of_step = judged.iter().filter(|judged| judged.criterion.step == finding.step);
         let withholds = of_step.any(|judged| judged.grade == Grade::NotResolved && judged.why.contains("processor"));
         finding.severity = match finding.severity {
@@ -154,9 +154,9 @@ pub(crate) fn merge_repeated(findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// Returns a finding to be filled in with struct update syntax.
-pub(crate) fn base_finding(id: &str, severity: Severity, confidence: f64) -> Finding {
+pub(crate) fn base_finding(id: FindingId, severity: Severity, confidence: f64) -> Finding {
     Finding {
-        id: id.to_owned(),
+        id,
         severity,
         confidence,
         step: String::new(),
@@ -231,10 +231,11 @@ mod tests {
 
     #[test]
     fn what_was_seen_in_several_steps_is_said_once() {
-        let seen = |step: &str| Finding { step: step.to_owned(), ..base_finding("stalls", Severity::Info, 0.8) };
+        let seen =
+            |step: &str| Finding { step: step.to_owned(), ..base_finding(FindingId::Stalls, Severity::Info, 0.8) };
         let said = merge_repeated(vec![
             seen("wal"),
-            base_finding("dirty_limits", Severity::Info, 0.8),
+            base_finding(FindingId::DirtyLimits, Severity::Info, 0.8),
             seen("qd1"),
             seen("files"),
         ]);

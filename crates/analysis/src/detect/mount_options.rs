@@ -7,6 +7,7 @@
 //! `discard=async` of btrfs queues its trims and is left alone. An option that is the filesystem's default does not
 //! appear in its list and is not known here.
 
+use qd1_model::FindingId;
 use qd1_model::environment::Filesystem;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -30,7 +31,7 @@ fn barrier(fs: &Filesystem) -> Option<Finding> {
         advice: "Remount without it, unless every cache below is battery-backed. Commit figures measured with it do \
                  not hold for a safe mount."
             .to_owned(),
-        ..base_finding("mount_options.no_barrier", Severity::Critical, 1.0)
+        ..base_finding(FindingId::MountOptionsNoBarrier, Severity::Critical, 1.0)
     })
 }
 
@@ -38,7 +39,7 @@ fn discard(fs: &Filesystem) -> Option<Finding> {
     has(fs, "discard").then(|| Finding {
         title: "discard: deleting files sends trims to the disk at once, which can delay commits".to_owned(),
         advice: "Mount with nodiscard and let `systemctl enable --now fstrim.timer` trim once a week.".to_owned(),
-        ..base_finding("mount_options.discard", Severity::Warning, 0.8)
+        ..base_finding(FindingId::MountOptionsDiscard, Severity::Warning, 0.8)
     })
 }
 
@@ -52,7 +53,7 @@ fn commit(fs: &Filesystem) -> Option<Finding> {
             "Metadata is written in larger, rarer bursts, each of which can delay a commit. Set commit={default} \
              unless that is wanted."
         ),
-        ..base_finding("mount_options.commit", Severity::Warning, 0.9)
+        ..base_finding(FindingId::MountOptionsCommit, Severity::Warning, 0.9)
     })
 }
 
@@ -61,13 +62,13 @@ fn data_mode(fs: &Filesystem) -> Option<Finding> {
         return Some(Finding {
             title: "data=writeback: after a crash files may hold old or foreign data".to_owned(),
             advice: "Use data=ordered, the default.".to_owned(),
-            ..base_finding("mount_options.data", Severity::Warning, 1.0)
+            ..base_finding(FindingId::MountOptionsData, Severity::Warning, 1.0)
         });
     }
     has(fs, "data=journal").then(|| Finding {
         title: "data=journal: everything is written twice, and O_DIRECT goes through the page cache".to_owned(),
         advice: "Use data=ordered, the default, unless the journal is on a faster device.".to_owned(),
-        ..base_finding("mount_options.data", Severity::Warning, 1.0)
+        ..base_finding(FindingId::MountOptionsData, Severity::Warning, 1.0)
     })
 }
 
@@ -76,7 +77,7 @@ fn sync(fs: &Filesystem) -> Option<Finding> {
         title: "sync: every write waits for the disk, whether the program asked for it or not".to_owned(),
         advice: "Remount with async, unless that is wanted; programs that need durability sync by themselves."
             .to_owned(),
-        ..base_finding("mount_options.sync", Severity::Warning, 1.0)
+        ..base_finding(FindingId::MountOptionsSync, Severity::Warning, 1.0)
     })
 }
 
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn with(kind: &str, options: &str) -> Vec<(String, Severity)> {
+    fn with(kind: &str, options: &str) -> Vec<(FindingId, Severity)> {
         let mut record = testing::record();
         record.environment.filesystem.kind = kind.to_owned();
         record.environment.filesystem.options = options.split(',').map(str::to_owned).collect();
@@ -95,13 +96,13 @@ mod tests {
     #[test]
     fn discard_and_commit_of_ubuntu_cloud_images_are_reported() {
         let found = with("ext4", "rw,relatime,discard,errors=remount-ro,commit=30");
-        let expected = ["mount_options.discard", "mount_options.commit"];
-        assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), expected);
+        let expected = [FindingId::MountOptionsDiscard, FindingId::MountOptionsCommit];
+        assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn no_barrier_is_critical() {
-        assert_eq!(with("ext4", "rw,barrier=0"), [("mount_options.no_barrier".to_owned(), Severity::Critical)]);
+        assert_eq!(with("ext4", "rw,barrier=0"), [(FindingId::MountOptionsNoBarrier, Severity::Critical)]);
         assert_eq!(with("xfs", "rw,nobarrier")[0].1, Severity::Critical);
         assert_eq!(with("overlay", "rw,volatile")[0].1, Severity::Critical);
     }

@@ -6,6 +6,7 @@
 //! that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
+use qd1_model::FindingId;
 use qd1_model::environment::{Device, Filesystem, FilesystemClass};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -31,7 +32,7 @@ fn engine_finding(record: &Record) -> Option<Finding> {
         title: format!("engine {} makes no I/O: the figures are not those of a disk", engine.name()),
         evidence: "asked for with --engine".to_owned(),
         advice: "Leave --engine out to measure the disk.".to_owned(),
-        ..base_finding("not_a_disk", Severity::Critical, 1.0)
+        ..base_finding(FindingId::NotADisk, Severity::Critical, 1.0)
     })
 }
 
@@ -43,7 +44,7 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
                 .to_owned(),
             evidence: format!("{} is {} mounted from {}", fs.mount_point, fs.kind, fs.source),
             advice: "`zpool status` names them; a check of a volume (zvol) sees its own.".to_owned(),
-            ..base_finding("not_a_disk", Severity::Info, 1.0)
+            ..base_finding(FindingId::NotADisk, Severity::Info, 1.0)
         });
     }
     let evidence = format!("{} is {} mounted from {}", fs.mount_point, fs.kind, fs.source);
@@ -82,7 +83,7 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
             (Severity::Info, format!("{} is served by a program: the figures include that program", fs.kind), "")
         }
     };
-    Some(Finding { title, evidence, advice: advice.to_owned(), ..base_finding("not_a_disk", severity, 1.0) })
+    Some(Finding { title, evidence, advice: advice.to_owned(), ..base_finding(FindingId::NotADisk, severity, 1.0) })
 }
 
 /// Its kind, and that of the filesystem on which its writes land.
@@ -115,7 +116,7 @@ fn device_finding(device: &Device) -> Option<Finding> {
     };
     let backing = if device.backing.is_empty() { String::new() } else { format!(", backed by {}", device.backing) };
     let evidence = format!("{} of kind {} and {}{backing}", device.name, device.kind, device.size);
-    Some(Finding { title, evidence, ..base_finding("not_a_disk", severity, 1.0) })
+    Some(Finding { title, evidence, ..base_finding(FindingId::NotADisk, severity, 1.0) })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! It cannot see traffic of other machines on shared storage, and takes a RAID's parity or a snapshot's copying for
 //! traffic, which for the latencies it is. File operations are left out: what metadata costs is not known.
 
+use qd1_model::FindingId;
 use qd1_model::plan::IoWork;
 use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::units::{Bytes, format_rate};
@@ -65,7 +66,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             title: format!("something else used the device during step {}", step.name),
             evidence: format!("{}: about {} more than expected", parts.join(", "), format_rate(rate)),
             advice: ADVICE.to_owned(),
-            ..base_finding("other_traffic", severity, 0.7)
+            ..base_finding(FindingId::OtherTraffic, severity, 0.7)
         });
     }
     all.extend(record.steps.iter().filter_map(beside_etcd));
@@ -92,7 +93,7 @@ fn beside_etcd(step: &StepRecord) -> Option<Finding> {
             format_rate(rate)
         ),
         advice: ADVICE.to_owned(),
-        ..base_finding("other_traffic", Severity::Warning, 0.7)
+        ..base_finding(FindingId::OtherTraffic, Severity::Warning, 0.7)
     })
 }
 

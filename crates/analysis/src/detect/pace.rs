@@ -4,6 +4,7 @@
 //! it was offered, so that no queue of ours looks like stalls of the disk. It cannot tell a disk that is always so slow from
 //! one that was slow in that moment.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{Pace, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -35,7 +36,7 @@ fn finding(record: &Record, step: &StepRecord, pace: Pace) -> Option<Finding> {
             "{sustained_iops:.1} requests a second of {asked_iops:.0} before step {}, which was offered {offered_iops:.1} instead",
             step.name
         ),
-        ..base_finding("pace", Severity::Warning, 0.9)
+        ..base_finding(FindingId::Pace, Severity::Warning, 0.9)
     })
 }
 

@@ -7,6 +7,7 @@
 //! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up
 //! by a timer looks the same as one of the disk's.
 
+use qd1_model::FindingId;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity};
 
@@ -45,7 +46,7 @@ fn finding(periodic: &Periodic, step: &str, who: &str) -> Option<Finding> {
             format!("{episodes} slow episodes in {} cycles", periodic.cycles),
         ),
         Recurrence::Swing { factor } if factor >= SWING_MIN => (
-            format!("the speed of {who} swings {period}, by a factor of {factor:.2}"),
+            format!("the speed of {who} swings {period}, by a factor of {factor:.1}"),
             if factor >= SWING_WARNING { Severity::Warning } else { Severity::Info },
             format!("{} cycles", periodic.cycles),
         ),
@@ -63,7 +64,7 @@ fn finding(periodic: &Periodic, step: &str, who: &str) -> Option<Finding> {
             percent(periodic.false_alarm.max(1e-3)),
         ),
         advice: advice(periodic),
-        ..base_finding("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
+        ..base_finding(FindingId::PeriodicStalls, severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
     })
 }
 

@@ -3,6 +3,7 @@
 //! Concludes from `Prepare::shortened`. A small file fits into caches below the filesystem (controller, hypervisor),
 //! which the kernel's counters do not see, and is a smaller part of the disk than asked for.
 
+use qd1_model::FindingId;
 use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -17,7 +18,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         title: format!("the test file is {} instead of {planned}", prepare.bytes),
         evidence: format!("writing it took {} at {}", format_span_ns(prepare.elapsed_ns), format_rate(rate)),
         advice: "A small file may fit into a cache below; use --full for more time to write it.".to_owned(),
-        ..base_finding("prepare_shortened", Severity::Warning, 1.0)
+        ..base_finding(FindingId::PrepareShortened, Severity::Warning, 1.0)
     }]
 }
 

@@ -2,18 +2,20 @@
 //!
 //! Concludes from the change points of [`crate::change`] (method and error table: docs/method.md). A rate that
 //! falls to one exact value and stays there is a burst that was spent; any other fall has another cause. Changes of
-//! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
+//! several kinds of operation within half a second are one, and a level has to last as long: the first tenths of a second of
+//! a short step are those of a processor that wakes, or of a queue that fills. Steps by a fixed period are `periodic_stalls`', a slope is
 //! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
 //!
 //! It cannot distinguish a limit from a disk that is exactly regular by itself, nor a neighbour from this machine's own
 //! work (`other_traffic` counts that).
 
+use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity};
 
 use super::{base_finding, clock_of, percent};
-use crate::change::{Change, ChangeKind, Ratio, StepCourse, steady_state_of};
+use crate::change::{Change, ChangeKind, Ratio, StepCourse, Stretch, steady_state_of};
 
 /// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;
@@ -21,7 +23,7 @@ const RATE_MIN: f64 = 1.15;
 const LATENCY_MIN: f64 = 1.25;
 /// From this share of the rate lost on it warns.
 const WARNING_LOST: f64 = 0.3;
-/// Changes closer than this are one, ns.
+/// Changes closer than this are one, and a level that lasted for less is none, ns.
 const TOGETHER_NS: u64 = 500_000_000;
 /// How many are listed at most.
 const LISTED: usize = 4;
@@ -38,6 +40,7 @@ pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
         .flat_map(|course| course.changes.iter().cloned())
         .filter(|change| size(change) >= if change.rate.is_some() { RATE_MIN } else { LATENCY_MIN })
         .filter(|change| change.rate.or(change.latency).is_some_and(is_one_way))
+        .filter(lasts)
         .collect();
     changes.sort_by_key(|change| change.at_ns);
     // Reads and writes of one step change together: the larger change is reported.
@@ -49,6 +52,13 @@ pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
         same
     });
     changes
+}
+
+/// Whether it is more than the first or last moments of a step against the rest.
+fn lasts(change: &Change) -> bool {
+    let is_short = |level: &Stretch| level.to_ns.saturating_sub(level.from_ns) < TOGETHER_NS;
+    let is_of_the_beginning = change.before.from_ns < TOGETHER_NS && is_short(&change.before);
+    !is_of_the_beginning && !is_short(&change.after)
 }
 
 fn changed(step: &StepRecord, course: &StepCourse) -> Option<Finding> {
@@ -75,7 +85,7 @@ fn changed(step: &StepRecord, course: &StepCourse) -> Option<Finding> {
         evidence: listed.join("; "),
         advice: advice(spent_last.unwrap_or(main).kind).to_owned(),
         ..base_finding(
-            "rate_changed",
+            FindingId::RateChanged,
             if spent || lost >= WARNING_LOST { Severity::Warning } else { Severity::Info },
             if doubt < 1e-6 { 0.95 } else { 0.85 },
         )
@@ -217,6 +227,23 @@ mod tests {
         assert!(found[0].evidence.contains("rate -50 %"), "{}", found[0].evidence);
         assert!(found[0].evidence.contains("median latency 1.9"), "{}", found[0].evidence);
         assert!(found[0].evidence.contains("steady from 12."), "{}", found[0].evidence);
+    }
+
+    /// "A burst was spent 0.1 s into step" stood below the methods of a quick `sync`, with advice about balances.
+    #[test]
+    fn a_level_of_a_few_tenths_of_a_second_is_not_reported() {
+        // Intervals of 20 ms.
+        let with_head = |head_ms: u64| {
+            let mut record = slowed(300, 300, 1);
+            for (at, interval) in record.steps[0].intervals.iter_mut().enumerate() {
+                (interval.start_ns, interval.length_ns) = (at as u64 * 20_000_000, 20_000_000);
+                if at as u64 * 20 >= head_ms {
+                    interval.streams[0].ios = interval.streams[0].ios * 5 / 8;
+                }
+            }
+            testing::run_along(detect, &record).len()
+        };
+        assert_eq!((with_head(400), with_head(900)), (0, 1));
     }
 
     #[test]

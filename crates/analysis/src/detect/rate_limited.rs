@@ -11,6 +11,7 @@
 //! come at a given rate and buffered ones are left out: their rate is not the disk's. `qd1 limits` finds the limit
 //! itself.
 
+use qd1_model::FindingId;
 use qd1_model::limits::Quantity;
 use qd1_model::plan::{Arrival, IoWork};
 use qd1_model::record::StepRecord;
@@ -99,7 +100,7 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
         advice: "The figures of this step are the limiter's, not the disk's. qd1 limits finds which limits there are, \
                  what a burst holds and which one binds at which block size."
             .to_owned(),
-        ..base_finding("rate_limited", Severity::Warning, confidence)
+        ..base_finding(FindingId::RateLimited, Severity::Warning, confidence)
     })
 }
 

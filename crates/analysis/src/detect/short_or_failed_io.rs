@@ -3,6 +3,7 @@
 //! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish a broken medium from a
 //! full filesystem or a quota: the error's name does.
 
+use qd1_model::FindingId;
 use qd1_model::plan::Work;
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -23,7 +24,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     } else {
                         advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error)))
                     },
-                    ..base_finding("short_or_failed_io.step", Severity::Critical, 1.0)
+                    ..base_finding(FindingId::ShortOrFailedIoStep, Severity::Critical, 1.0)
                 };
             }
             let total: u64 = step.errors.iter().map(|error| error.count).sum();
@@ -37,7 +38,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 title: format!("{total} requests of step {} failed or were cut short", step.name),
                 evidence: each.join("; "),
                 advice: advice(step.errors.iter().map(|error| error.error.as_str())),
-                ..base_finding("short_or_failed_io", Severity::Critical, 1.0)
+                ..base_finding(FindingId::ShortOrFailedIo, Severity::Critical, 1.0)
             }
         })
         .collect()

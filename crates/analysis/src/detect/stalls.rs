@@ -8,6 +8,7 @@
 //! It cannot distinguish a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and
 //! with few operations one stall moves p99 itself and hides. Periods are not looked for here.
 
+use qd1_model::FindingId;
 use qd1_model::op::OpClass;
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
@@ -104,7 +105,7 @@ fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
                  programs with timeouts will feel these."
             .to_owned(),
         ..base_finding(
-            "stalls",
+            FindingId::Stalls,
             if worst >= WARNING_NS { Severity::Warning } else { Severity::Info },
             if step.steal > STEAL_DOUBT { 0.5 } else { 0.8 },
         )

@@ -3,6 +3,7 @@
 //! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and what speaks most for it,
 //! or that it is unknown. A refuted label is named. Its confidence is the kind's probability.
 
+use qd1_model::FindingId;
 use qd1_model::identity::{EvidenceSource, Identity, KindProbability};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -39,5 +40,9 @@ fn finding(identity: &Identity) -> Finding {
     let mut texts: Vec<String> = for_it.take(LISTED).map(|one| one.text.clone()).collect();
     texts.insert(0, format!("{}, {}", named(&first), named(&second)));
     texts.extend(identity.contradictions.iter().cloned());
-    Finding { title, evidence: texts.join("; "), ..base_finding("storage_kind", Severity::Info, first.probability) }
+    Finding {
+        title,
+        evidence: texts.join("; "),
+        ..base_finding(FindingId::StorageKind, Severity::Info, first.probability)
+    }
 }

@@ -3,6 +3,7 @@
 //! Concludes from `io.max` (v2) or `blkio.throttle` (v1) of the process's group and its parents. A limit far above
 //! the disk does no harm, which this does not judge; a limit that is all `max` is none.
 
+use qd1_model::FindingId;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::base_finding;
@@ -19,7 +20,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         advice: "Run outside the container or raise the limit (systemd: IOReadBandwidthMax and the like) to measure \
                  the disk."
             .to_owned(),
-        ..base_finding("throttled_cgroup", Severity::Warning, 0.8)
+        ..base_finding(FindingId::ThrottledCgroup, Severity::Warning, 0.8)
     }]
 }
 

@@ -8,6 +8,7 @@
 //! Reported only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay
 //! unseen; a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
 
+use qd1_model::FindingId;
 use qd1_model::plan::{FileUse, Work};
 use qd1_model::record::Extents;
 use qd1_model::units::Bytes;
@@ -47,7 +48,7 @@ fn missing(extents: &Extents) -> Option<Finding> {
         ),
         advice: "Let qd1 write its own file in a directory, or write the given file fully with random data.".to_owned(),
         ..base_finding(
-            "unwritten_extents.missing",
+            FindingId::UnwrittenExtentsMissing,
             if share >= CRITICAL { Severity::Critical } else { Severity::Warning },
             0.95,
         )
@@ -61,7 +62,7 @@ fn encoded(extents: &Extents) -> Option<Finding> {
         evidence: format!("{} of extents marked encoded, in {} extents", extents.encoded, extents.count),
         advice: "A small read then reads and decodes a larger extent. Mount without compression to measure the disk."
             .to_owned(),
-        ..base_finding("unwritten_extents.encoded", Severity::Warning, 0.9)
+        ..base_finding(FindingId::UnwrittenExtentsEncoded, Severity::Warning, 0.9)
     })
 }
 

@@ -9,6 +9,7 @@
 //!
 //! It fails where the disk is as fast as an answer without it, and says nothing of holes in files that were given.
 
+use qd1_model::FindingId;
 use std::cmp::Reverse;
 
 use qd1_model::op::OpClass;
@@ -61,7 +62,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         ),
         advice: "Write a file whole before reading it, as qd1 does; figures of benchmarks that did not are fantasy."
             .to_owned(),
-        ..base_finding("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
+        ..base_finding(FindingId::UnwrittenReads, Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
     }]
 }
 

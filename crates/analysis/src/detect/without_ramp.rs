@@ -3,6 +3,7 @@
 //! Concludes from [`StepRecord::is_without_ramp`](qd1_model::record::StepRecord): the runner measured these steps again from
 //! their beginning. Their first requests, which met an empty queue, are among the figures.
 
+use qd1_model::FindingId;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::base_finding;
@@ -18,7 +19,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         evidence: steps.join(", "),
         advice: "Their first requests, with an empty queue, are among the figures; a larger io_size leaves them out."
             .to_owned(),
-        ..base_finding("without_ramp", Severity::Info, 1.0)
+        ..base_finding(FindingId::WithoutRamp, Severity::Info, 1.0)
     }]
 }
 

@@ -201,7 +201,7 @@ fn of_reads(found: &mut FeatureSet, far: &Step<'_>) {
     let mut add = |name, value: f64, text: String| found.features.push(Feature { name, value, text });
     add("read_median", median, format!("random 4 KiB reads take {}", format_ns(median)));
     let low = ratio(0.05);
-    add("read_low", low, format!("the fastest twentieth of them is within {:.0} % of that", low * 100.0));
+    add("read_low", low, format!("the fastest 5 % of them take {low:.2} of that"));
     let tail = ratio(0.99);
     add("read_tail", tail, format!("one in a hundred takes {tail:.1} times as long"));
     let slow = lat.count_above((SLOW * median) as u64) as f64 / lat.count() as f64;

@@ -208,7 +208,7 @@ fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence>
     } else if is(separate) {
         evidence("separate_budgets", true, "half reads and half writes get twice the lower of their limits")
     } else {
-        evidence("no_known_sum", false, "the sum is none that the limits of reads and of writes explain")
+        evidence("no_known_sum", false, "the limits of reads and of writes do not explain the sum")
     }
 }
 

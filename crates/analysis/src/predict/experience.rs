@@ -25,6 +25,8 @@ const fn shared(what: Predicts) -> f64 {
     }
 }
 
+/// Errors that together weigh less than this tell nothing.
+const WEIGHT_MIN: f64 = 0.3;
 /// Errors that what was measured on other machines is worth, where it says how far disks of one machine differ.
 const ELSEWHERE: f64 = 8.0;
 
@@ -43,13 +45,13 @@ impl Doubt {
     /// That of the model of a figure that was off by these `errors` here.
     pub(super) fn of(what: Predicts, errors: &[DiskError]) -> Self {
         let (elsewhere, shared) = (elsewhere(what), shared(what));
-        if errors.is_empty() {
-            return Self { bias: 0.0, half_width: Z_975 * elsewhere, disks: 0 };
-        }
         let of_disk = elsewhere.powi(2) / (1.0 + shared);
         // An error that the commits' own interval may explain counts as a part of one.
         let weight_of = |one: &DiskError| of_disk / (of_disk + one.sd.powi(2));
         let n: f64 = errors.iter().map(weight_of).sum();
+        if n < WEIGHT_MIN {
+            return Self { bias: 0.0, half_width: Z_975 * elsewhere, disks: 0 };
+        }
         let mean = errors.iter().map(|one| weight_of(one) * one.error).sum::<f64>() / n;
         let weight = n + 1.0 / shared;
         let about_mean: f64 = errors.iter().map(|one| weight_of(one) * (one.error - mean).powi(2)).sum();
@@ -70,6 +72,9 @@ pub type PastError = (Predicts, u32, DiskError);
 /// Returns how far the models were off in a kept run of `qd1 predict --verify`.
 #[must_use]
 pub fn errors_of(record: &Record) -> Vec<PastError> {
+    if record.programs.is_empty() {
+        return Vec::new();
+    }
     let mut plain = record.clone();
     plain.plan.prediction =
         record.plan.prediction.clone().map(|plan| PredictionPlan { experience: Vec::new(), ..plan });
@@ -90,7 +95,8 @@ pub fn errors_beside(app: &Record, commits: &Record) -> Vec<PastError> {
         row.verified = verified::verified(app, &row, None);
         error(&row)
     };
-    FIGURES.into_iter().filter_map(of).collect()
+    let program = app.app.as_ref().map(|about| about.program);
+    FIGURES.into_iter().filter(|(what, _)| Some(what.program()) == program).filter_map(of).collect()
 }
 
 /// Joins the errors of several disks.
@@ -111,7 +117,7 @@ pub fn experience(disks: &[Vec<PastError>]) -> Vec<Experience> {
 /// The error of a figure that was measured; of one of which only a bound is known, where it is wrong by that alone.
 fn error(row: &Predicted) -> Option<PastError> {
     let verified = row.verified?;
-    let error = verified.error.filter(|error| *error > -1.0)?;
+    let error = verified.error.filter(|error| error.is_finite() && *error > -1.0)?;
     let is_known = verified.exactness == Exactness::Measured || error != 0.0;
     let ends = row.value.high.zip(row.value.low).filter(|(_, low)| *low > 0.0);
     let (high, low) = ends.filter(|_| is_known)?;

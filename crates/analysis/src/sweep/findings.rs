@@ -1,5 +1,6 @@
 //! What a sweep's surface says about the sweep itself: cells and passes that cannot be taken at face value.
 
+use qd1_model::FindingId;
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::sweep::{Cell, CellFlag, Surface};
 
@@ -28,7 +29,7 @@ fn flagged(surface: &Surface, flag: CellFlag, badness: impl Fn(&Cell) -> f64) ->
 }
 
 /// A finding of these cells: the first step of the worst, the others beside it.
-fn of_cells(id: &str, severity: Severity, confidence: f64, cells: &[&Cell]) -> Finding {
+fn of_cells(id: FindingId, severity: Severity, confidence: f64, cells: &[&Cell]) -> Finding {
     let mut names = cells.iter().filter_map(|cell| cell.steps.first().cloned());
     let step = names.next().unwrap_or_default();
     Finding { step, also_in: names.collect(), ..base_finding(id, severity, confidence) }
@@ -48,7 +49,7 @@ fn depth_not_reached(surface: &Surface) -> Option<Finding> {
         advice: "qd1 or the system call was the limit, not the disk: look at the processor's load, or use another \
                  --engine; take these cells as what one thread can do"
             .to_owned(),
-        ..of_cells("sweep_depth_not_reached", Severity::Warning, 0.95, &cells)
+        ..of_cells(FindingId::SweepDepthNotReached, Severity::Warning, 0.95, &cells)
     })
 }
 
@@ -62,7 +63,7 @@ fn little_broken(surface: &Surface) -> Option<Finding> {
             worst.in_flight, worst.iodepth
         ),
         advice: "do not rely on these cells: the clock jumped, or the machine was suspended; measure again".to_owned(),
-        ..of_cells("sweep_little_broken", Severity::Critical, 0.9, &cells)
+        ..of_cells(FindingId::SweepLittleBroken, Severity::Critical, 0.9, &cells)
     })
 }
 
@@ -81,7 +82,7 @@ fn device_queue(surface: &Surface) -> Option<Finding> {
             "a lock of the filesystem, a scheduler, a limit of the device's queue or of a cgroup holds them back, or \
                  the processor spends the time; deeper queues will not help on this path"
                 .to_owned(),
-        ..of_cells("sweep_device_queue", Severity::Info, 0.7, &cells)
+        ..of_cells(FindingId::SweepDeviceQueue, Severity::Info, 0.7, &cells)
     })
 }
 
@@ -102,7 +103,7 @@ fn passes_disagree(surface: &Surface) -> Option<Finding> {
             "the disk is shared, still settling, or living on burst credit; look at --full, which makes more passes, \
                  and take differences between neighbouring cells lightly"
                 .to_owned(),
-        ..of_cells("sweep_passes_disagree", if many { Severity::Warning } else { Severity::Info }, 0.9, &cells)
+        ..of_cells(FindingId::SweepPassesDisagree, if many { Severity::Warning } else { Severity::Info }, 0.9, &cells)
     })
 }
 
@@ -126,6 +127,6 @@ fn drift(surface: &Surface) -> Option<Finding> {
         advice: "the disk changed while it was measured; the order of the steps keeps that out of the curves, but the \
                  level is a mean over the change: qd1 limits --burst finds burst credit"
             .to_owned(),
-        ..base_finding("sweep_drift", Severity::Warning, 0.9)
+        ..base_finding(FindingId::SweepDrift, Severity::Warning, 0.9)
     })
 }

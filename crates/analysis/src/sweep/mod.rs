@@ -117,13 +117,13 @@ mod tests {
         let surface = surface(&record).unwrap();
         assert!(surface.cells.iter().all(|cell| cell.flags == [CellFlag::DepthNotReached]), "{:?}", surface.cells);
         let found = findings(&surface);
-        assert_eq!((found.len(), found[0].id.as_str(), found[0].also_in.len()), (1, "sweep_depth_not_reached", 3));
+        assert_eq!((found.len(), found[0].id.name(), found[0].also_in.len()), (1, "sweep_depth_not_reached", 3));
     }
 
     #[test]
     fn more_in_flight_than_there_can_be_is_a_contradiction() {
         let surface = surface(&testing::record(&[1, 2, 4, 8], 1.5)).unwrap();
-        assert_eq!(findings(&surface)[0].id, "sweep_little_broken");
+        assert_eq!(findings(&surface)[0].id, qd1_model::FindingId::SweepLittleBroken);
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             .map(|cell| cell.iodepth)
             .collect();
         assert_eq!(shallow, [4, 8, 16]);
-        assert_eq!(findings(&surface)[0].id, "sweep_device_queue");
+        assert_eq!(findings(&surface)[0].id, qd1_model::FindingId::SweepDeviceQueue);
     }
 
     #[test]
@@ -155,6 +155,6 @@ mod tests {
         assert!((drift[1].relative.value.unwrap() + 0.077).abs() < 0.01, "{drift:?}");
         let asked = SweepPlan { passes: 2, max_p99_ns: None };
         let surface = Surface { asked, cells, curves: vec![], crossovers: vec![], drift };
-        assert_eq!(findings(&surface)[0].id, "sweep_drift");
+        assert_eq!(findings(&surface)[0].id, qd1_model::FindingId::SweepDrift);
     }
 }

@@ -254,7 +254,7 @@ fn a_redacted_run_has_the_figures_grades_and_findings_of_the_whole_one() {
             report.verdicts.iter().map(|verdict| (verdict.class.clone(), verdict.grade)).collect::<Vec<_>>()
         };
         assert_eq!(grades(&whole), grades(&shared));
-        let ids = |report: &Report| report.findings.iter().map(|finding| finding.id.clone()).collect::<Vec<_>>();
+        let ids = |report: &Report| report.findings.iter().map(|finding| finding.id).collect::<Vec<_>>();
         assert_eq!(ids(&whole), ids(&shared));
         let environment = &shared.record.environment;
         assert!(environment.vendor == whole.record.environment.vendor && environment.hostname == "<host>");

@@ -37,7 +37,7 @@ Examples:
   qd1 compare fio.json other-fio.txt
 
 Exit codes: 0 done; 1 a run cannot be read, or a request failed; 2 wrong usage; 3 a limit is exceeded for sure (--fail-if), \
-that cannot be told (--strict), or a primary figure is worse (--fail-on worse); with --in-turn also 4 the place is not safe \
+is undecided (--strict), or a primary figure is worse (--fail-on worse); with --in-turn also 4 the place is not safe \
 to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted.";
 
 /// Runs and sides at most.
@@ -59,7 +59,7 @@ pub(crate) struct CompareArgs {
     /// may be given several times. Figures: p50, p99, p99.9, p99.99, mean, sync_p50, sync_p99, iops, bw, stall_share
     #[arg(long, value_name = "LIMIT")]
     pub(crate) fail_if: Vec<Condition>,
-    /// Exit with code 3 also where it cannot be told whether a figure is within its limit
+    /// Exit with code 3 also where it is undecided whether a figure is within its limit
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
     /// Exit with code 3 if any of the dozen primary figures is worse on another side than on the first

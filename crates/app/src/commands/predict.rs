@@ -249,7 +249,7 @@ impl Programs {
         });
         let again = (!self.verify.is_empty()).then(|| {
             let longest = format_span_ns(self.longest_ns());
-            format!("after each of these the commits again; the loads take at most {longest}, beside setting them up")
+            format!("after each of these the commits again; the loads take at most {longest}, plus setting them up")
         });
         lines.chain(again).collect()
     }
@@ -259,7 +259,7 @@ impl Programs {
         let again_ns = commits.duration_max_ns().saturating_mul(self.verify.len() as u64);
         let longest = format_span_ns(self.longest_ns().saturating_add(again_ns));
         let is_any = !self.verify.is_empty();
-        is_any.then(|| format!("verifying the predictions: at most {longest} of load, beside setting programs up"))
+        is_any.then(|| format!("verifying the predictions: at most {longest} of load, plus setting programs up"))
     }
 
     /// Returns the longest time of all loads, ns; etcd's as far as it is known before its rate is.

@@ -255,7 +255,7 @@ fn regular(path: &Path) -> Result<()> {
         _ if kind.is_file() => return Ok(()),
         _ if kind.is_symlink() => "is a link; put the file itself into the folder",
         _ if kind.is_dir() => "is a folder in a folder",
-        _ => "is no file",
+        _ => "is not a file",
     };
     Err(Problem::usage(what).into())
 }

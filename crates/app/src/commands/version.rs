@@ -53,7 +53,7 @@ fn found() -> Vec<(&'static str, String)> {
         ("schema", format!("version {} of what --json prints", qd1_model::SCHEMA_VERSION)),
         ("kernel", trimmed("/proc/sys/kernel/osrelease")),
         ("page size", format!("{} B", rustix::param::page_size())),
-        ("clock", format!("{}, read in {:.0} ns", trimmed(CLOCK), qd1_engine::clock::cost().0)),
+        ("clock", format!("{}, read in {:.0} ns", trimmed(CLOCK), qd1_clock::cost().0)),
         ("io_uring", works(EngineKind::IoUring)),
         ("libaio", works(EngineKind::Libaio)),
         ("O_TMPFILE", format!("{unnamed} (in this directory)")),

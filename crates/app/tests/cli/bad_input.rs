@@ -292,5 +292,5 @@ fn what_a_command_does_not_have_is_told_with_what_it_has() {
     told(&["app", "oracle"], "`qd1 app` does not know oracle; it knows postgres, mysql, etcd");
     told(&["app", "postgre"], "did you mean postgres?");
     told(&["history", "drop"], "it knows show, tag, note");
-    told(&["app", "postgres", "--clients", "1,x"], "'x' for '--clients <N>': that is no whole number");
+    told(&["app", "postgres", "--clients", "1,x"], "'x' for '--clients <N>': not a whole number");
 }

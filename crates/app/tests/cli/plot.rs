@@ -82,7 +82,7 @@ fn a_figure_over_the_runs_of_the_history_is_drawn() {
     place.qd1(&["plot", "--trend", "read32.p50", "-o", file.to_str().unwrap()]).assert().success().stderr("");
     let picture = fs::read_to_string(&file).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("p50 of reads in 3 runs of check"), "{picture}");
-    let none = predicate::str::contains("no run is meant by these conditions");
+    let none = predicate::str::contains("no run matches these filters");
     place.qd1(&["plot", "--trend", "read32.p99", "--since", "2100-01-01"]).assert().code(2).stderr(none);
     let near = predicate::str::contains("no run has read23.p99; did you mean read32?");
     place.qd1(&["plot", "--trend", "read23.p99"]).assert().code(2).stderr(near);

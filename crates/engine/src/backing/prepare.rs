@@ -13,7 +13,8 @@ use qd1_model::units::Bytes;
 use super::{OpenAs, Target};
 use crate::error::EngineError;
 use crate::run::{Decision, IoJob, Progress, run_io};
-use crate::{clock, select};
+use crate::select;
+use qd1_clock as clock;
 
 const BLOCK: u32 = 1 << 20;
 const DEPTH: u32 = 4;

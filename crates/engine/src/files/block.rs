@@ -13,8 +13,8 @@ use rustix::io::{pread, pwrite};
 
 use super::lane::{Fault, Lane, Moved};
 use crate::buf::Buffers;
-use crate::clock;
 use crate::error::EngineError;
+use qd1_clock as clock;
 
 /// Of random reads, so many as one are followed by a write to the same place.
 const UPDATE_EVERY: u64 = 10;

@@ -14,11 +14,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
 use rustix::io::{Errno, pwrite};
 
 use crate::buf::Buffers;
-use crate::clock;
 use crate::error::{EngineError, errno_name};
 use crate::merge::Merger;
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::run::{Decision, Outcome, Progress, RequestCounts};
+use qd1_clock as clock;
 
 /// How often the watcher is called, ns.
 const SHOW_NS: u64 = 100_000_000;

@@ -6,10 +6,10 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{IoErrors, Stream};
 use rustix::io::Errno;
 
-use crate::clock;
 use crate::error::errno_name;
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::request::RequestCounts;
+use qd1_clock as clock;
 
 /// Failures after which a worker gives up.
 const ERRORS_MAX: u64 = 16;

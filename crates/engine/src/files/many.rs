@@ -12,9 +12,9 @@ use super::lane::{Fault, Lane, Moved};
 use super::names::{Name, NameKind};
 use super::tree::{Group, GroupNames, share};
 use crate::buf::Buffers;
-use crate::clock;
 use crate::error::EngineError;
 use crate::load::Permutation;
+use qd1_clock as clock;
 
 /// What getdents fills at a time, as the C library has it.
 const LISTING_BYTES: usize = 32_768;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use qd1_engine::clock::now_ns;
+use qd1_clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How often somebody who waits looks whether to stop.

@@ -70,7 +70,7 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     if !file.metadata().is_ok_and(|data| data.is_file()) {
-        return Err(not_tested(format!("{} is no file of a writer", path.display())));
+        return Err(not_tested(format!("{} is not a file of a writer", path.display())));
     }
     if acknowledged == 0 {
         return Err(not_tested("the notes have no acknowledged commit; are they whole?".to_owned()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use qd1_engine::clock::now_ns;
+use qd1_clock::now_ns;
 use qd1_model::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

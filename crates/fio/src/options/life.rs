@@ -75,7 +75,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .default("none"),
     FioOption::new(
         "ignore_error",
-        "Which errors do not end the job, where EIO and EILSEQ are not what is meant",
+        "Errors that do not end the job, instead of EIO and EILSEQ",
         ValueKind::Own {
             accepts: "names as ENOSPC or numbers separated by `:` (lists for reads,writes,verification)",
             bare: false,

@@ -372,6 +372,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns a plan without steps.
+    pub fn new(suite: impl Into<String>, subject: Subject, target: TargetPlan, seed: u64) -> Self {
+        Self {
+            suite: suite.into(),
+            subject,
+            target,
+            steps: Vec::new(),
+            skipped: Vec::new(),
+            seed,
+            criteria: Vec::new(),
+            sweep: None,
+            filesystems: None,
+            prediction: None,
+            over: None,
+        }
+    }
+
     /// Returns the step called `name`.
     pub fn step(&self, name: &str) -> Option<&StepPlan> {
         self.steps.iter().find(|step| step.name == name)

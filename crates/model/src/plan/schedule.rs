@@ -187,19 +187,7 @@ mod tests {
             align: 512,
             prepare_max_ns: 0,
         };
-        Plan {
-            suite: String::new(),
-            subject: Subject::Suite,
-            target,
-            steps,
-            skipped: Vec::new(),
-            seed,
-            criteria: Vec::new(),
-            sweep: None,
-            filesystems: None,
-            prediction: None,
-            over: None,
-        }
+        Plan { steps, ..Plan::new("", Subject::Suite, target, seed) }
     }
 
     fn usual(seed: u64) -> Plan {

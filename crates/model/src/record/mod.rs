@@ -64,6 +64,29 @@ pub struct Record {
     pub over: Option<OverRecord>,
 }
 
+impl Record {
+    /// Returns the record of a run that begins: nothing was measured yet. `command` repeats it.
+    pub fn begin(id: String, command: Vec<String>, started_unix_ns: u64, plan: Plan, environment: Environment) -> Self {
+        Self {
+            schema_version: crate::SCHEMA_VERSION,
+            id,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            started_unix_ns,
+            elapsed_ns: 0,
+            interrupted: false,
+            plan,
+            environment,
+            prepare: None,
+            app: None,
+            programs: Vec::new(),
+            steps: Vec::new(),
+            mounts: Vec::new(),
+            over: None,
+        }
+    }
+}
+
 /// Making of the shared test file: also the first-write cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prepare {

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
 use qd1_model::record::program::{AppStep, AppUnit, Counter};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
 use qd1_model::record::program::{AppStep, AppUnit, Counter};

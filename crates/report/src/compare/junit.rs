@@ -1,5 +1,5 @@
 //! A comparison as JUnit's XML, for the test reports of CI systems: a case for each limit of `--fail-if`, or, without any,
-//! for each primary figure and the whole. What is beyond a limit, or worse, is a failure; what cannot be told is skipped. The
+//! for each primary figure and the whole. What is beyond a limit, or worse, is a failure; what is undecided is skipped. The
 //! exploratory figures decide nothing, and are what the suite has to say besides.
 
 use qd1_model::comparison::{Comparison, Effect, Word};

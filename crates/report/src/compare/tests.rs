@@ -138,7 +138,7 @@ fn exploratory_figures_decide_nothing_in_the_first_line() {
     let mut explored = sample();
     explored.rows.iter_mut().filter(|row| row.is_primary).for_each(|row| row.effects[0].word = Word::CannotTell);
     let text = text(&explored, CompareFormat::Human, 80);
-    assert!(text.starts_with("after cannot be told from before in any of 5 primary figures."), "{text}");
+    assert!(text.starts_with("after cannot be distinguished from before in any of 5 primary figures."), "{text}");
     assert!(text.contains("decide nothing: 1 of 1 is worse"), "{text}");
 }
 

@@ -26,9 +26,13 @@ fn headline_of(comparison: &Comparison, side: usize) -> String {
     let count = |word: Word| all.iter().filter(|effect| effect.word == word).count();
     let (better, worse) = (count(Word::Better), count(Word::Worse));
     if better + worse + count(Word::Same) == 0 {
-        let spoilt = all.iter().filter(|effect| effect.is_spoiled).count();
+        let (spoilt, count) = (all.iter().filter(|effect| effect.is_spoiled).count(), all.len());
+        if spoilt == count && count > 0 {
+            let both = "runs were disturbed, and none of their primary figures is judged: measure again while nothing else runs";
+            return format!("{other} and {first}: {both}.");
+        }
         let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoiled)") } else { String::new() };
-        return format!("{other} cannot be told from {first} in any of {} primary figures{spoilt}.", all.len());
+        return format!("{other} cannot be distinguished from {first} in any of {count} primary figures{spoilt}.");
     }
     let counts = if comparison.sides.len() > 2 {
         String::new()
@@ -37,7 +41,7 @@ fn headline_of(comparison: &Comparison, side: usize) -> String {
             (better, "better"),
             (worse, "worse"),
             (count(Word::Same), "the same"),
-            (count(Word::CannotTell), "cannot be told"),
+            (count(Word::CannotTell), "undecided"),
         ];
         let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         let (count, plural) = (all.len(), if all.len() == 1 { "" } else { "s" });
@@ -48,7 +52,7 @@ fn headline_of(comparison: &Comparison, side: usize) -> String {
         (0, 1.., _) => "is worse than",
         (1.., 1.., _) => "is better in some and worse in others than",
         (0, 0, Some(Word::Same)) => "is the same as",
-        _ => "cannot be told from",
+        _ => "cannot be distinguished from",
     };
     let mut named: Vec<(&Row, &Effect)> =
         primary.into_iter().filter(|(_, effect)| matches!(effect.word, Word::Better | Word::Worse)).collect();
@@ -220,15 +224,13 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     );
     let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
     let mut effects = comparison.rows.iter().flat_map(|row| &row.effects).peekable();
+    let is_all_spoiled = effects.peek().is_some() && effects.all(|effect| effect.is_spoiled);
     let needed = match comparison.runs_needed {
-        _ if effects.peek().is_some() && effects.all(|effect| effect.is_spoiled) => {
-            "All of these figures are spoiled, and more such runs would not help: measure again while nothing else runs."
-                .to_owned()
-        }
+        _ if is_all_spoiled => "All of these figures are spoiled; more such runs would not help.".to_owned(),
         Some(runs) if runs >= 100 => {
             format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much.")
         }
-        Some(runs) => format!("About {runs} runs of each would show {ten} in half of those that cannot be told."),
+        Some(runs) => format!("About {runs} runs of each would show {ten} in half of those that are undecided."),
         None => String::new(),
     };
     match comparison.basis {
@@ -242,10 +244,14 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
                 "{together}, if runs of one disk differ by no more than each run saw of it. With one run of each nobody knows \
                  whether they do: a difference may come from the time of day."
             ),
-            format!(
-                "To see that, measure each side three times or more, and name the runs: qd1 compare --group \
-                 before=ID,ID,ID after=ID,ID,ID. {needed}"
-            ),
+            if is_all_spoiled {
+                needed
+            } else {
+                format!(
+                    "To see that, measure each side three times or more, and name the runs: qd1 compare --group \
+                     before=ID,ID,ID after=ID,ID,ID. {needed}"
+                )
+            },
         ],
     }
 }

@@ -241,7 +241,7 @@ fn judgements(text: &mut Text, report: &Report) {
             Severity::Warning => "warning",
             Severity::Critical => "critical",
         };
-        let labels = [("id", finding.id.as_str()), ("severity", severity), ("step", finding.step.as_str())];
+        let labels = [("id", finding.id.name()), ("severity", severity), ("step", finding.step.as_str())];
         if !findings.contains(&labels) {
             findings.push(labels);
         }

@@ -3,6 +3,7 @@
 
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Finding, Grade, Report, Severity, Verdict};
+use qd1_model::{Detector, FindingId};
 
 use crate::headline;
 use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style, wrap};
@@ -105,22 +106,23 @@ fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
 }
 
 /// Findings about settings of the machine, the same in every run there: the whole report has them.
-const SETTINGS: [&str; 3] = ["mount_options.discard", "mount_options.commit", "dirty_limits"];
+const SETTINGS: [FindingId; 3] =
+    [FindingId::MountOptionsDiscard, FindingId::MountOptionsCommit, FindingId::DirtyLimits];
 
 /// The findings by weight. Those that only inform are worth a line where there is something to do about them.
 pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
     // A check says it in its first line.
     let no_disk = report.no_disk().filter(|_| words::is_check(report));
     let is_told = move |finding: &&Finding| {
-        let is_general = SETTINGS.contains(&finding.id.as_str());
+        let is_general = SETTINGS.contains(&finding.id);
         Some(*finding) != no_disk
             && !is_general
-            && !(finding.severity == Severity::Info && finding.id.starts_with("cpu_spoiled"))
+            && !(finding.severity == Severity::Info && finding.id.detector() == Detector::CpuSpoiled)
             && (finding.severity >= Severity::Warning || !finding.advice.is_empty())
     };
     let mut all: Vec<&Finding> = report.findings.iter().filter(is_told).collect();
     // What this machine's processors did comes after what the disk did.
-    all.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.id.starts_with("cpu_spoiled")));
+    all.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.id.detector() == Detector::CpuSpoiled));
     all.into_iter()
 }
 

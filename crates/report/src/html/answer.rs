@@ -1,6 +1,7 @@
 //! The first screen of a run's page: a tile for each class with the figure that decided and its bound, and what to do. A reason
 //! that holds for several tiles is said once, below them.
 
+use qd1_model::Detector;
 use qd1_model::metric::metric;
 use qd1_model::verdict::{Impression, Judged};
 use qd1_model::{Finding, Grade, Report, Severity};
@@ -16,8 +17,13 @@ const ADVICE_MAX: usize = 3;
 /// Tiles at most: more are a table.
 const TILES_MAX: usize = 12;
 /// Findings about the machine or the run, which come after those about the disk.
-const NOT_OF_THE_DISK: [&str; 5] =
-    ["cpu_spoiled", "behind_its_rate", "other_traffic", "engine_fallback", "prepare_shortened"];
+const NOT_OF_THE_DISK: [Detector; 5] = [
+    Detector::CpuSpoiled,
+    Detector::BehindItsRate,
+    Detector::OtherTraffic,
+    Detector::EngineFallback,
+    Detector::PrepareShortened,
+];
 
 /// What the first screen has.
 #[derive(Default)]
@@ -170,7 +176,7 @@ fn shared_reasons(tiles: &mut [Tile]) -> Vec<String> {
 /// What to do: by weight, and of one weight the disk before the machine. What withholds a grade is critical, and never left
 /// out for less.
 fn advice(report: &Report) -> Vec<Advice> {
-    let of_machine = |finding: &&Finding| NOT_OF_THE_DISK.iter().any(|id| finding.id.starts_with(id));
+    let of_machine = |finding: &&Finding| NOT_OF_THE_DISK.contains(&finding.id.detector());
     let mut findings: Vec<&Finding> = worth_telling(report).filter(|finding| !finding.advice.is_empty()).collect();
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), of_machine(finding)));
     let told = |finding: &Finding| Advice {
@@ -238,7 +244,8 @@ mod tests {
     fn what_to_do_about_the_disk_comes_before_the_machine() {
         let mut report = sample::slow_vps();
         let mut waits = report.findings[0].clone();
-        (waits.id, waits.title) = ("cpu_spoiled".to_owned(), "the workers waited for a processor".to_owned());
+        (waits.id, waits.title) =
+            (qd1_model::FindingId::CpuSpoiledRunDelay, "the workers waited for a processor".to_owned());
         report.findings.insert(0, waits);
         let told =
             |report: &Report| -> Vec<String> { of(report).advice.into_iter().map(|advice| advice.title).collect() };

@@ -36,6 +36,7 @@ pub(super) fn rule(parent: &str, field: &str) -> Rule {
         | ("files", "ops[]" | "order" | "sync")
         | ("io" | "background", "arrival" | "data" | "file" | "ioengine" | "order" | "rw" | "sync")
         | ("plan", "subject")
+        | ("experience", "what")
         | ("target", "kind")
         | ("counters" | "reported", "unit")
         | ("streams", "class" | "slowest")

@@ -1,5 +1,6 @@
 //! The machine of the sample reports, and what was found on it.
 
+use qd1_model::FindingId;
 use qd1_model::environment::{Clock, Device, Environment, Filesystem, FilesystemClass};
 use qd1_model::identity::StorageKind;
 use qd1_model::metric::metric;
@@ -54,16 +55,16 @@ pub(super) fn environment() -> Environment {
     }
 }
 
-fn finding(severity: Severity, id: &str, step: &str, confidence: f64, texts: [&str; 3]) -> Finding {
+fn finding(severity: Severity, id: FindingId, step: &str, confidence: f64, texts: [&str; 3]) -> Finding {
     let [title, evidence, advice] = texts.map(String::from);
-    Finding { id: id.into(), severity, confidence, step: step.into(), also_in: Vec::new(), title, evidence, advice }
+    Finding { id, severity, confidence, step: step.into(), also_in: Vec::new(), title, evidence, advice }
 }
 
 pub(super) fn findings() -> Vec<Finding> {
     vec![
         finding(
             Severity::Critical,
-            "flush_ignored",
+            FindingId::FlushIgnoredMissing,
             "commit1",
             0.97,
             [
@@ -74,7 +75,7 @@ pub(super) fn findings() -> Vec<Finding> {
         ),
         finding(
             Severity::Warning,
-            "rate_limit",
+            FindingId::RateLimited,
             "read32",
             0.99,
             [
@@ -85,7 +86,7 @@ pub(super) fn findings() -> Vec<Finding> {
         ),
         finding(
             Severity::Info,
-            "engine_fallback",
+            FindingId::EngineFallback,
             "",
             1.0,
             [

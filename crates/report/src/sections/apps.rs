@@ -1,6 +1,7 @@
 //! A real program's run as text: its rate and its latency as seen by its users, then the figures that it reports
 //! itself.
 
+use qd1_model::FindingId;
 use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
 use qd1_model::metric::Unit;
 use qd1_model::record::program::{AppUnit, Counter};
@@ -63,7 +64,7 @@ fn sentence(report: &Report) -> String {
 
 fn rate(report: &Report, step: &StepSummary) -> Option<String> {
     let is_behind = |finding: &&Finding| {
-        finding.id == "behind_its_rate" && (finding.step == step.name || finding.also_in.contains(&step.name))
+        finding.id == FindingId::BehindItsRate && (finding.step == step.name || finding.also_in.contains(&step.name))
     };
     if report.findings.iter().any(|finding| is_behind(&finding)) {
         let answered = step.streams.first().map(|stream| words::figure(Unit::PerSecond, &stream.iops));

@@ -1,5 +1,9 @@
 //! What the suite `caches` found, in a sentence or two.
 
+use qd1_model::FindingId::{
+    self, DataReductionCompression, DataReductionDedup, DataReductionZeros, FirstTouchRead, FirstTouchWrite,
+    FlushCostNothing, FlushCostWaits, FlushIgnoredMissing, FlushIgnoredNoBarrier, FlushIgnoredWriteThrough, HostCache,
+};
 use qd1_model::plan::Work;
 use qd1_model::{Bytes, Report};
 
@@ -15,19 +19,23 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         return None;
     }
     let ran = |name: &str| report.summary.steps.iter().any(|step| step.name == name && !step.streams.is_empty());
-    let found = |id: &str| report.findings.iter().find(|finding| finding.id.starts_with(id));
+    let found = |ids: &[FindingId]| report.findings.iter().find(|finding| ids.contains(&finding.id));
     let mut sentences = Vec::new();
     let reread = plan.steps.iter().filter(|step| step.name.starts_with(AGAIN) && ran(&step.name));
     let largest = reread.filter_map(|step| if let Work::Io(io) = &step.work { Some(io.size) } else { None }).max();
-    let mut say = |ids: &[&str], otherwise: Option<String>| match ids.iter().find_map(|id| found(id)) {
+    let mut say = |groups: &[&[FindingId]], otherwise: Option<String>| match groups.iter().find_map(|ids| found(ids)) {
         Some(finding) => sentences.push(super::sentence(&finding.title)),
         None => sentences.extend(otherwise),
     };
     let none_up_to = |size: Bytes| format!("No cache below was seen to answer reads, up to {size}.");
-    say(&["host_cache", "first_touch.read"], largest.map(none_up_to));
+    say(&[&[HostCache], &[FirstTouchRead]], largest.map(none_up_to));
     let flushes = ran("flush-1m").then(|| "Whether flushes write anything out is not known.".to_owned());
-    say(&["flush_ignored", "flush_cost"], flushes);
-    say(&["data_reduction"], ran("zeros").then(|| "Nothing is compressed or deduplicated.".to_owned()));
-    say(&["first_touch.write"], None);
+    let ignored = [FlushIgnoredMissing, FlushIgnoredNoBarrier, FlushIgnoredWriteThrough];
+    say(&[&ignored, &[FlushCostNothing, FlushCostWaits]], flushes);
+    say(
+        &[&[DataReductionCompression, DataReductionDedup, DataReductionZeros]],
+        ran("zeros").then(|| "Nothing is compressed or deduplicated.".to_owned()),
+    );
+    say(&[&[FirstTouchWrite]], None);
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }

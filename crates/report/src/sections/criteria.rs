@@ -176,8 +176,19 @@ fn row(report: &Report, judged: &Judged, reasons: &mut Reasons) -> String {
     let latency = latency
         .filter(Estimate::is_resolved)
         .map_or_else(String::new, |mean| format!(", mean {}", words::figure(Unit::Ns, &mean)));
-    let why = if judged.why.is_empty() { String::new() } else { format!("; {}", reasons.of(judged)) };
+    let why =
+        if judged.why.is_empty() { String::new() } else { format!("; {}", without_interval(&reasons.of(judged))) };
     format!("{}: {}{latency}{why}", reasons::name(judged), words::figure(metric.unit, &figure))
+}
+
+/// Returns a reason without an interval that stands next to it: `the interval spans both thresholds`.
+fn without_interval(why: &str) -> String {
+    const INTERVAL: &str = "the interval ";
+    let end = |rest: &str| [" spans both", " lies across"].iter().find_map(|end| rest.find(end));
+    match why.strip_prefix(INTERVAL).and_then(|rest| Some(&rest[end(rest)?..])) {
+        Some(rest) => format!("{}{rest}", INTERVAL.trim_end()),
+        None => why.to_owned(),
+    }
 }
 
 /// Writes the section of the human report.
@@ -229,6 +240,13 @@ pub(crate) const fn paint(grade: Grade) -> anstyle::Style {
 mod tests {
     use super::*;
     use crate::samples as sample;
+
+    #[test]
+    fn an_interval_is_said_once() {
+        let shown = without_interval("the interval 113 us..24.5 ms spans both thresholds");
+        assert_eq!(shown, "the interval spans both thresholds");
+        assert_eq!(without_interval("too few samples"), "too few samples");
+    }
 
     #[test]
     fn criteria_with_one_bound_and_source_are_grouped_in_order() {

@@ -62,7 +62,7 @@ fn sentence(identity: &Identity) -> String {
         return "Nothing was measured that distinguishes the kinds of storage.".to_owned();
     };
     // Memory of whom, an answer from it does not say.
-    let title = |kind: StorageKind| if kind == StorageKind::Ram { "memory, or a host's cache" } else { kind.title() };
+    let title = |kind: StorageKind| if kind == StorageKind::Ram { "memory or a host's cache" } else { kind.title() };
     let (name, share) = (title(first.kind), percent(first.probability));
     let other = format!("{} {}", title(second.kind), percent(second.probability));
     match first.probability {

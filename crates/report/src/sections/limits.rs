@@ -6,6 +6,7 @@ use qd1_model::{Estimate, Report};
 
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
 use crate::section::{Lines, Section};
+use crate::sections::check;
 use crate::table::{compact, escaped, quoted};
 use crate::words;
 
@@ -33,6 +34,7 @@ impl Section for Found<'_> {
 
     fn markdown(&self, text: &mut String) {
         markdown(text, self.limits);
+        check::steps_markdown(text, self.report);
     }
 
     fn csv(&self) -> Option<String> {

@@ -87,7 +87,7 @@ fn sentence(table: &SyncTable) -> String {
                 ..=FEW => words::join(&tied),
                 many => format!("{many} of {all}"),
             };
-            format!("The fastest durable ways to commit {block} here, {which}, cannot be told apart{commits}.")
+            format!("The fastest durable ways to commit {block} here, {which}, do not differ for sure{commits}.")
         }
     };
     let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
@@ -97,7 +97,7 @@ fn sentence(table: &SyncTable) -> String {
     if let Some((slow, (one, other))) =
         slowest.and_then(|(row, other)| Some((row, (compared(best).and_then(rate)?, other))))
     {
-        text += &format!(" {:.1} times as many as by {}, the slowest of the others.", one / other, named(slow.method));
+        text += &format!(" {:.1} times as many as with {}, the slowest.", one / other, named(slow.method));
     }
     text + &to_set(table)
 }
@@ -485,7 +485,7 @@ mod tests {
     fn the_first_sentence_names_the_best_method_and_those_as_fast() {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, cannot be told apart, with 5.46k"), "{text}");
+        assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, do not differ for sure, with 5.46k"), "{text}");
     }
 
     #[test]

@@ -55,26 +55,19 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     }
     let align = u64::from(place.direct.align.max(4096));
     size = size / align * align;
+    let target = TargetPlan {
+        path: place.path.clone(),
+        kind,
+        filesystem: place.filesystem.kind.clone(),
+        size: Bytes(size),
+        direct: place.direct.supported,
+        align: place.direct.align,
+        prepare_max_ns: spec.suite.prepare.get(spec.effort).0,
+    };
     let mut plan = Plan {
-        suite: spec.suite.name.clone(),
-        subject: spec.suite.subject,
-        target: TargetPlan {
-            path: place.path.clone(),
-            kind,
-            filesystem: place.filesystem.kind.clone(),
-            size: Bytes(size),
-            direct: place.direct.supported,
-            align: place.direct.align,
-            prepare_max_ns: spec.suite.prepare.get(spec.effort).0,
-        },
-        steps: Vec::new(),
-        skipped: Vec::new(),
-        seed,
         criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
         sweep: spec.suite.sweep,
-        filesystems: None,
-        prediction: None,
-        over: None,
+        ..Plan::new(spec.suite.name.clone(), spec.suite.subject, target, seed)
     };
     let loaded = loaded_copies(spec)?;
     check_names(spec, &loaded)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::output::{DiskCounts, DiskUtil};

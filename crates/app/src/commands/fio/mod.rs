@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_fio::{FioJob, Format, Invocation, Request, help, output, parse_args};
 use qd1_jobs::{Surroundings, ThreadResult, Watcher as _};
 use qd1_model::Record;

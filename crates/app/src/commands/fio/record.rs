@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::merge::Merger;
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, Distribution, SyncMode};
 use qd1_jobs::ThreadResult;
+use qd1_model::Subject;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::op::Ended;
 use qd1_model::plan::{
@@ -16,7 +17,6 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
-use qd1_model::{SCHEMA_VERSION, Subject};
 
 use super::kernel::JobCounters;
 
@@ -68,34 +68,14 @@ pub(crate) fn record(
     if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
         command.insert(1, "fio".to_owned());
     }
+    let seed = jobs.first().and_then(|job| job.randseed).unwrap_or(0);
+    let plan = Plan::new("fio", Subject::Jobs, target(jobs, place, &environment), seed);
+    let plan = Plan { steps: plans, ..plan };
     Record {
-        schema_version: SCHEMA_VERSION,
-        id: start.id.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command,
-        started_unix_ns: start.unix_ns,
         elapsed_ns: clock::now_ns() - start.ns,
         interrupted,
-        plan: Plan {
-            suite: "fio".to_owned(),
-            subject: Subject::Jobs,
-            target: target(jobs, place, &environment),
-            steps: plans,
-            skipped: Vec::new(),
-            seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
-            criteria: Vec::new(),
-            sweep: None,
-            filesystems: None,
-            prediction: None,
-            over: None,
-        },
-        environment,
-        prepare: None,
-        app: None,
         steps,
-        mounts: Vec::new(),
-        programs: Vec::new(),
-        over: None,
+        ..Record::begin(start.id.clone(), command, start.unix_ns, plan, environment)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_fio::{FioJob, Format, Invocation};
 use qd1_jobs::log::Chunk;
 use qd1_jobs::{Now, ThreadPlan, Watcher};

@@ -162,7 +162,7 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     let mut rows = store.find(&filter, args.limit.get())?;
     let to_stdout = DestinationArgs::stdout();
     if rows.is_empty() && filter != Filter::default() && !args.json && !store.list(1)?.is_empty() {
-        return output::write(&to_stdout, "no run is meant by these conditions; `qd1 history` lists all\n");
+        return output::write(&to_stdout, "no run matches these filters; `qd1 history` lists all\n");
     }
     let mut found: Vec<(String, String)> = Vec::new();
     for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {

@@ -72,7 +72,7 @@ fn nothing(store: &Store, filter: &Filter, typed: &str, step: &str) -> Result<Pr
         return Ok(Problem::usage(format!("no run has {typed}: there are no runs yet; `qd1 check PATH` makes one")));
     }
     if store.find(filter, 1)?.is_empty() {
-        return Ok(Problem::usage("no run is meant by these conditions; `qd1 history` lists all"));
+        return Ok(Problem::usage("no run matches these filters; `qd1 history` lists all"));
     }
     let steps = store.steps()?;
     let hint = match nearest(step, steps.iter().map(String::as_str)) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_model::plan::{FileOp, FilesWork, Plan, Work};
 use qd1_system::scratch::Scratch;
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_engine::merge::Merger;
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_model::environment::FilesystemClass;

@@ -329,7 +329,7 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
     );
     if let Some(share) = summary.from_page_cache.filter(|share| *share >= CACHED_MIN) {
         text += &format!(
-            "the page cache answered {} of the reads, although it was told to drop them: others read this file; try --direct\n",
+            "the page cache answered {} of the reads, although it was asked to drop them: others read this file; try --direct\n",
             format_share(share)
         );
     }

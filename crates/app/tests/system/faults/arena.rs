@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use qd1_engine::clock;
+use qd1_clock as clock;
 use qd1_simdisk::Mounted as Simulated;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use super::words;
 /// Writes the section of the Markdown report.
 pub(super) fn section(text: &mut String, report: &Report, table: &Comparison) {
     if report.record.interrupted {
-        *text += &format!("**{}**\n\n", words::interrupted(report, table));
+        *text += &format!("{}\n\n", words::interrupted(report, table));
     }
     let names: String = table.filesystems.iter().map(|one| format!(" {} |", one.name)).collect();
     *text += &format!("| step | figure |{names}\n|---|---|{}\n", "--:|".repeat(table.filesystems.len()));

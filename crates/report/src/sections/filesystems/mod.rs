@@ -61,7 +61,7 @@ impl Section for Filesystems<'_> {
 /// Writes the section of the human report.
 fn section(page: &mut Page, report: &Report, table: &Comparison) {
     if report.record.interrupted {
-        page.hang(0, "note", NOTE, 6, &words::interrupted(report, table));
+        page.prose(2, &words::interrupted(report, table));
     }
     let cell = cell_width(table);
     let fit = (page.style.width.saturating_sub(LABEL) / cell).max(1);

@@ -18,7 +18,7 @@ pub(crate) fn headline(report: &Report, table: &Comparison) -> String {
 
 pub(crate) fn interrupted(report: &Report, table: &Comparison) -> String {
     let planned = report.record.plan.filesystems.as_ref().map_or(0, |plan| plan.rounds);
-    format!("interrupted: {} of {planned} rounds are complete", table.rounds)
+    format!("{} of {planned} rounds are complete.", table.rounds)
 }
 
 /// Returns the name of a row's figure.

@@ -182,9 +182,11 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
             let best = curve.iops_best.value.map(format_count)?;
             let what = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
             let knee = match curve.knee.state {
-                BendState::Seen => format!(", the knee at depth {}", knee(&curve.knee)),
-                BendState::AtLeast => format!(", the knee at depth {} or more", knee_end(curve.knee.at.low)),
-                BendState::AtMost => format!(", the knee at depth {} or less", knee_end(curve.knee.at.high)),
+                BendState::Seen => format!(" (beyond depth {} requests mostly wait longer)", knee(&curve.knee)),
+                BendState::AtLeast => format!(" (more than {} in flight may do more)", knee_end(curve.knee.at.low)),
+                BendState::AtMost => {
+                    format!(" (beyond depth {} requests only wait longer)", knee_end(curve.knee.at.high))
+                }
                 BendState::NotResolved => String::new(),
             };
             Some(format!("{what}: up to {best} IOPS{knee}{}", within(surface, curve)))

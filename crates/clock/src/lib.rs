@@ -1,6 +1,8 @@
 //! The one clock: nanoseconds of CLOCK_MONOTONIC, or of the processor's counter scaled to it, and its cost.
 //! All other code takes the time as an argument.
 
+#![deny(missing_docs)]
+
 mod tsc;
 
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
