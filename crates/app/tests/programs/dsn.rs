@@ -117,9 +117,10 @@ fn sigkill_leaves_no_schema_behind() {
     let dsn = server.dsn();
     let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
     let mut run = Running::start(site.command(&args));
+    // pgbench makes it last.
     wait_until("its tables are there", || {
         run.assert_running();
-        server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
+        server.ask("select count(*) from pg_tables where tablename = 'pgbench_branches'").unwrap() == "1"
     });
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
@@ -144,7 +145,7 @@ fn killed_with_its_helpers(site: &Site, server: &Server) {
     let mut run = Running::start(site.command(&args));
     wait_until("its tables are there", || {
         run.assert_running();
-        server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
+        server.ask("select count(*) from pg_tables where tablename = 'pgbench_branches'").unwrap() == "1"
     });
     let children = children(run.0.id());
     assert!(!children.is_empty(), "it has a helper");
