@@ -768,15 +768,22 @@ mod tests {
     /// predictions, intervals of years.
     #[test]
     fn numbers_that_would_fill_the_memory_are_damage() {
-        let changes: [fn(&mut Record); 6] = [
+        use qd1_model::plan::prediction::{DiskError, Experience, PredictionPlan};
+        use qd1_model::prediction::Predicts::EtcdRate;
+        let changes: [fn(&mut Record); 8] = [
+            |record| record.steps[0].steal = 1e308,
+            |record| {
+                let errors = vec![DiskError { error: 1e9, sd: 0.0 }];
+                let experience = vec![Experience { what: EtcdRate, clients: 1, errors }];
+                record.plan.prediction = Some(PredictionPlan { scale: 50, experience });
+            },
             |record| record.steps[0].intervals[9].start_ns = 1 << 60,
             |record| record.steps[0].intervals[9].length_ns = u64::MAX,
             |record| record.steps[0].intervals.last_mut().unwrap().start_ns = u64::MAX,
             |record| record.steps[0].intervals[9].streams[0].bins[0].0 = 60_000,
             |record| record.environment.cpus = u32::MAX,
             |record| {
-                record.plan.prediction =
-                    Some(qd1_model::plan::prediction::PredictionPlan { scale: u32::MAX, experience: Vec::new() })
+                record.plan.prediction = Some(PredictionPlan { scale: u32::MAX, experience: Vec::new() });
             },
         ];
         for (at, change) in changes.into_iter().enumerate() {

@@ -20,6 +20,8 @@ const ROUNDS_MAX: u32 = 1_000_000;
 const CPUS_MAX: u32 = 65_536;
 /// Ten times what the command line accepts.
 const SCALE_MAX: u32 = 1_000_000;
+/// Of a share of the processors' time: what clocks that are read one after the other may add to it.
+const SHARE_MAX: f64 = 2.0;
 /// Errors of predictions, and how large one is: a factor of e to that power.
 const ERRORS_MAX: usize = 10_000;
 const ERROR_MAX: f64 = 50.0;
@@ -52,6 +54,10 @@ impl Record {
 fn check_steps(steps: &[StepRecord], is_over_hours: bool) -> Result<(), String> {
     if let Some(step) = steps.iter().find(|step| has_class_twice(step)) {
         return Err(format!("step {:?} has a kind of operation twice", step.name));
+    }
+    let is_share = |share: f64| (0.0..=SHARE_MAX).contains(&share);
+    if let Some(step) = steps.iter().find(|step| !is_share(step.steal) || !is_share(step.busy)) {
+        return Err(format!("step {:?} has an impossible share of processor time", step.name));
     }
     let most_ns = if is_over_hours { OVER_NS_MAX } else { UNDIVIDED_NS_MAX };
     let mut undivided_ns = 0u64;
