@@ -67,6 +67,23 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
+/// Returns path and text of the files that are or will be committed and match these patterns of git's.
+fn sources(patterns: &[&str]) -> Result<Vec<(String, String)>> {
+    let mut list = cmd::command("git");
+    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]).args(patterns);
+    let listed = cmd::capture(&mut list)?;
+    let mut sources = Vec::new();
+    for path in listed.lines() {
+        let file = cmd::root().join(path);
+        // A file may be deleted and the deletion not committed yet.
+        if file.is_file() {
+            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
+            sources.push((path.to_owned(), text));
+        }
+    }
+    Ok(sources)
+}
+
 /// Runs one check and prints its line, with what it found indented below.
 fn passes(check: &Check) -> bool {
     let (outcome, took) = clock::timed(check.run);

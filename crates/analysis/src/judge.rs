@@ -516,7 +516,7 @@ mod tests {
     fn the_slowest_operations_waits_are_told() {
         let record = testing::with_waits(200_000);
         let findings = crate::findings(&record, &crate::summarize(&record));
-        let found = findings.iter().find(|finding| finding.id == FindingId::CpuSpoiledTail).expect("it is told");
+        let found = findings.iter().find(|finding| finding.id == FindingId::CpuSpoiledTail).expect("it is reported");
         assert!(found.title.contains("the slowest reads of step reads waited for a processor 96 %"), "{}", found.title);
         assert!(found.evidence.contains("p99 5.00 ms, without these waits 200 us"), "{}", found.evidence);
     }

@@ -6,8 +6,10 @@ use crate::page::Page;
 
 /// A part of a report, as formats have it.
 pub(crate) trait Section {
-    /// The answer to what the command asks, in a sentence or two.
-    fn answer(&self) -> String;
+    /// The answer to what the command asks, in a sentence or two; empty where another section always answers.
+    fn answer(&self) -> String {
+        String::new()
+    }
 
     /// The same with the figures behind it, where these have no lines of their own.
     fn whole_answer(&self) -> String {
@@ -25,7 +27,7 @@ pub(crate) trait Section {
     }
 
     /// Writes the figures in a line for each thing that was found, the most important first: the first screen.
-    fn brief(&self, page: &mut Page);
+    fn brief(&self, _page: &mut Page) {}
 
     /// Whether it says all there is of the run: neither findings nor failed steps stand beside it.
     fn stands_alone(&self) -> bool {

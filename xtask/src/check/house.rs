@@ -1,22 +1,22 @@
 //! House rules that no lint knows: how a file opens, how long it is, where `unsafe` and clap may be, what must not be
 //! left behind, what `cargo run` runs.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use serde_json::Value;
 
-use super::Notes;
 use super::rust::{code_of, has_word};
-use crate::{cmd, metadata};
+use super::{Notes, sources};
+use crate::metadata;
 
 /// Lines of a file before its tests: above the first a note, above the second a failure.
 const LINES_NOTED: usize = 400;
 const LINES_MAX: usize = 500;
 
-/// Where `unsafe` may be written: what reads the processor's counter, what issues I/O, what asks the kernel, what traces it, and the simulated disk.
+/// Where `unsafe` may be written: what reads the processor's counter, what issues I/O, what asks the kernel, what traces it,
+/// and the simulated disk.
 const UNSAFE_HOMES: &[&str] = &["crates/clock/", "crates/engine/", "crates/probe/", "crates/trace/", "crates/simdisk/"];
 
 /// Where clap may be used: the commands themselves, and the command line that they share. All else is called with plain
@@ -52,23 +52,9 @@ struct Found {
 }
 
 pub(super) fn run() -> Result<Notes> {
-    let listed = cmd::capture(cmd::command("git").args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--deduplicate",
-        "--",
-        "*.rs",
-    ]))?;
     let mut found = Found::default();
-    for path in listed.lines() {
-        let file = cmd::root().join(path);
-        // A file may be deleted and the deletion not committed yet.
-        if file.is_file() {
-            let source = fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
-            scan(path, &source, &mut found);
-        }
+    for (path, source) in sources(&["*.rs"])? {
+        scan(&path, &source, &mut found);
     }
     let metadata = metadata::workspace()?;
     let binaries = default_binaries(&metadata);

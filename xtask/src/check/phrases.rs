@@ -3,10 +3,9 @@
 //! They are looked for in documents, help texts and sentences of the program's own (text in quotes that has a blank). Pages
 //! that are generated have their words from there.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, ensure};
 
-use super::Notes;
-use crate::cmd;
+use super::{Notes, sources};
 
 /// A phrase in lower case, and what is meant.
 const PHRASES: &[(&str, &str)] = &[
@@ -34,29 +33,13 @@ const PHRASES: &[(&str, &str)] = &[
 const OTHERS: &[&str] = &["docs/cli.md", "docs/fio.md", "docs/schema", "xtask/src/check/phrases.rs"];
 
 pub(super) fn run() -> Result<Notes> {
-    let listed = cmd::capture(cmd::command("git").args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--deduplicate",
-        "--",
-        "*.md",
-        "*.rs",
-        "crates/app/src/help/*.txt",
-    ]))?;
     let mut faults = Vec::new();
-    for path in listed.lines().filter(|path| !OTHERS.iter().any(|other| path.starts_with(other))) {
-        let file = cmd::root().join(path);
-        // A file may be deleted and the deletion not committed yet.
-        if file.is_file() {
-            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
-            scan(path, &text, &mut faults);
+    for (path, text) in sources(&["*.md", "*.rs", "crates/app/src/help/*.txt"])? {
+        if !OTHERS.iter().any(|other| path.starts_with(other)) {
+            scan(&path, &text, &mut faults);
         }
     }
-    if !faults.is_empty() {
-        bail!("{}", faults.join("\n"));
-    }
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
     Ok(Notes::new())
 }
 

@@ -23,7 +23,7 @@ const RATE_MIN: f64 = 1.15;
 const LATENCY_MIN: f64 = 1.25;
 /// From this share of the rate lost on it warns.
 const WARNING_LOST: f64 = 0.3;
-/// Changes closer than this are one, and a level that lasted for less is none, ns.
+/// Changes closer than this count as one; a level has to last as long to be one, ns.
 const TOGETHER_NS: u64 = 500_000_000;
 /// How many are listed at most.
 const LISTED: usize = 4;

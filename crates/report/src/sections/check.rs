@@ -6,7 +6,7 @@ use qd1_model::{Estimate, Report, StepSummary, StreamSummary};
 
 use crate::page::{BAD, BOLD, DIM, Page};
 use crate::section::Section;
-use crate::sections::{reference, suite, tail, waited_for};
+use crate::sections::{reference, tail, waited_for};
 use crate::table::{CELL, Column, LABEL, cell, columns, escaped, legend, list};
 use crate::words;
 
@@ -19,14 +19,6 @@ pub(crate) struct Figures<'a> {
 }
 
 impl Section for Figures<'_> {
-    fn answer(&self) -> String {
-        format!("{} measured; no class of workload was judged.", words::steps(self.report.summary.steps.len()))
-    }
-
-    fn brief(&self, page: &mut Page) {
-        suite::brief(page, self.report);
-    }
-
     fn human(&self, page: &mut Page) {
         figures(page, self.report);
         reference::section(page, self.report);

@@ -76,10 +76,6 @@ pub(crate) struct OverHours<'a> {
 }
 
 impl Section for OverHours<'_> {
-    fn answer(&self) -> String {
-        format!("Over {}.", format_span_ns(self.over.duration_ns))
-    }
-
     fn brief(&self, page: &mut Page) {
         brief(page, self.over);
     }
