@@ -86,8 +86,14 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
         let wanted = [("postgres_tps", 1), ("postgres_tps", 100), ("etcd_rate", 1)];
         let is_unused = |clients| clients > 1 && is_busy(report);
         let figures = ["value", "low", "high"];
+        // Commits that are known less well than the model say little of it, and are no experience for the next run.
+        let is_sharp = |what| {
+            find_row(report, what, 1).is_some_and(|row| float(&row["value"]["high"]) < 4.5 * float(&row["value"]["low"]))
+        };
         wanted.into_iter().all(|(what, clients)| is_unused(clients) || has(what, clients, "value", figures))
-            && SQLITE.into_iter().all(|what| has(what, 1, "verified", ["error", "at_first", "error_at_first"]))
+            && SQLITE
+                .into_iter()
+                .all(|what| is_sharp(what) && has(what, 1, "verified", ["error", "at_first", "error_at_first"]))
     };
     let mut reports = (0..3).map(|_| json(real_time(&site.place, &args)));
     let report = reports.find(is_resolved).expect("one in three runs is resolved");
