@@ -10,10 +10,10 @@ use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::StepRecord;
-use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter};
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter, ETCD_WAL_FSYNC};
 use qd1_model::verdict::Grade;
 
-use crate::stats::Z_975;
+use qd1_stats::Z_975;
 
 /// etcd's documentation: the 99th percentile of `wal_fsync_duration` should be below this.
 const FSYNC_P99_MAX_NS: f64 = 10e6;
@@ -23,9 +23,6 @@ const THROUGHPUT_SHARE: f64 = 0.9;
 const SLOWEST_MAX_NS: f64 = 0.5e9;
 /// It fails where the standard deviation of the requests' times is larger.
 const STDDEV_MAX_NS: f64 = 0.1e9;
-
-/// etcd's name of the histogram of its log's syncs.
-pub const ETCD_WAL_FSYNC: &str = "etcd_disk_wal_fsync_duration_seconds";
 
 /// Summarises the program that `record` ran, if it ran one.
 #[must_use]

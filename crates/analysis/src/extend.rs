@@ -12,7 +12,8 @@ use qd1_model::{Record, Thresholds};
 
 use crate::grade::is_decided;
 use crate::judge::judged_figure;
-use crate::{stats, summarize};
+use crate::summarize;
+use qd1_stats as stats;
 
 /// Longest that a check takes, and a quick one, ns.
 const CHECK_NS: u64 = 75_000_000_000;

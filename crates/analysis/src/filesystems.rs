@@ -12,8 +12,8 @@ use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 use qd1_model::{Detector, FindingId};
 
-use crate::blocks::{is_better, over_rounds, pair, significant};
 use crate::detect;
+use qd1_stats::randomized_blocks::{is_better, over_rounds, pair, significant};
 
 /// Share of reads from the device below which the cache was measured, not the disk.
 const CACHED: f64 = 0.5;

@@ -5,7 +5,7 @@ use qd1_model::plan::criterion::Criterion;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Estimate, Grade};
 
-use crate::stats::likely_longest_ns;
+use qd1_stats::likely_longest_ns;
 
 /// The metric whose upper limit says what other runs would see: what this one saw is its lower limit.
 const LONGEST: &str = "stall_longest_ns";

@@ -1,19 +1,15 @@
 //! From a Record to figures, findings and verdicts. Pure: it opens no file, reads no clock and spawns nothing,
 //! so that an old Record is judged again by a newer analysis with no more than a function call.
 //!
-//! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
-//! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
+//! [`summarize()`] applies the estimators of `qd1_stats` to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] turns the steps of a sweep into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
-//! [`filesystems`] compares filesystems in rounds, [`change`] describes how a step went over time,
-//! [`identify`](mod@identify) what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
+//! [`filesystems`] compares filesystems in rounds, [`identify`](mod@identify) what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
 //! [`apps`] reads the counters of real programs. The `truth` crate measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod apps;
-mod blocks;
-pub mod change;
 mod charts;
 pub mod compare;
 mod detect;
@@ -29,10 +25,8 @@ pub mod meta;
 mod over;
 mod parts;
 pub mod predict;
-mod random;
 pub mod reference;
 mod spoiling;
-pub mod stats;
 mod steal;
 mod summarize;
 pub mod sweep;

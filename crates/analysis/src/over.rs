@@ -17,9 +17,9 @@ use qd1_model::verdict::ThresholdClass;
 use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
 
 use crate::judge::{asked_for, is_limited_by_processors, judge};
-use crate::random::Random;
-use crate::stats::{bin_ends_ns, both};
 use crate::summarize::summarize;
+use qd1_stats::random::Random;
+use qd1_stats::{bin_ends_ns, union};
 
 /// Parts of a bin over which its requests are spread.
 const PARTS: u32 = 16;
@@ -204,7 +204,7 @@ impl<'a> Unlike<'a> {
 /// Widens the figures of an hour that do not differ from those of the whole time to hold these.
 fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) {
     let widened = |own: Estimate, of_day: Estimate, differs: bool| {
-        if differs || !of_day.is_resolved() { own } else { both(own, Some(of_day)) }
+        if differs || !of_day.is_resolved() { own } else { union(own, Some(of_day)) }
     };
     let part = |own: Option<Estimate>, of_day: Option<Estimate>, differs: bool| {
         own.map(|own| widened(own, of_day.unwrap_or_default(), differs))

@@ -8,8 +8,8 @@ use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::apps::Shortfall;
-use crate::stats::{self, Around, Belief, Meanwhile, Quantiles, Series, Stalls, at_own_times, both};
 use crate::tail;
+use qd1_stats::{self as stats, Belief, CrossEstimates, CrossStep, Quantiles, Series, Stalls, at_own_times, union};
 
 /// What a latency without waits may be off by, relative ([`qd1_model::Hist::to_two_digits`]).
 const RESOLUTION: f64 = 0.005;
@@ -17,8 +17,8 @@ const RESOLUTION: f64 = 0.005;
 /// Every figure of every step, with intervals.
 #[must_use]
 pub fn summarize(record: &Record) -> Summary {
-    let meanwhile = Meanwhile::new(record);
-    let of_classes = OpClass::ALL.map(|class| (class, Stalls::new(record, class)));
+    let cross_step = cross_step(record);
+    let of_classes = OpClass::ALL.map(|class| (class, Stalls::new(visited(record), class)));
     let stalls_of = |plan: Option<&StepPlan>, stream: &Stream| {
         let is_visited = plan.is_some_and(|plan| plan.visits > 1);
         let mut of_class = of_classes.iter().filter(|(class, _)| is_visited && *class == stream.class);
@@ -42,7 +42,7 @@ pub fn summarize(record: &Record) -> Summary {
                     .map(|stream| StreamSummary {
                         stall_longest_ns: stalls_of(plan, stream).map(Stalls::longest),
                         stall_share: stalls_of(plan, stream).map(Stalls::share),
-                        ..summarize_stream(step, plan, stream, &meanwhile)
+                        ..summarize_stream(step, plan, stream, &cross_step)
                     })
                     .collect(),
                 background: step.background.iter().flat_map(load).collect(),
@@ -50,6 +50,20 @@ pub fn summarize(record: &Record) -> Summary {
         })
         .collect();
     Summary { steps }
+}
+
+/// What the steps of a run say of each other; nothing in a check over hours, whose steps see the same moments.
+pub(crate) fn cross_step(record: &Record) -> CrossStep {
+    if record.plan.over.is_some() {
+        return CrossStep::default();
+    }
+    CrossStep::new(&record.plan.steps, &record.steps)
+}
+
+/// The steps with visits, and whether their requests are due at their own times.
+fn visited(record: &Record) -> impl Iterator<Item = (&StepRecord, bool)> {
+    let planned = record.plan.steps.iter().filter(|planned| planned.visits > 1);
+    planned.filter_map(|planned| Some((record.step(&planned.name)?, planned.is_open())))
 }
 
 /// What a background load did, each kind of operation.
@@ -67,12 +81,12 @@ fn summarize_stream(
     step: &StepRecord,
     plan: Option<&StepPlan>,
     stream: &Stream,
-    meanwhile: &Meanwhile,
+    cross_step: &CrossStep,
 ) -> StreamSummary {
     let class = stream.class;
-    let percentiles = Percentiles::new(step, plan, stream, meanwhile);
+    let percentiles = Percentiles::new(step, plan, stream, cross_step);
     let Percentiles { ref quantiles, ref around, ref shortfall, ref belief, is_open, .. } = percentiles;
-    let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
+    let in_run = |own: Estimate, of: &dyn Fn(&CrossEstimates) -> Estimate| union(own, around.as_ref().map(of));
     let of_sync = stream.sync_part.as_ref().map(|part| quantiles.of_part(part));
     let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
@@ -112,11 +126,11 @@ fn summarize_stream(
     StreamSummary {
         class,
         ios: stream.lat.count(),
-        iops: if is_open { iops } else { in_run(iops, &Around::rate) },
-        bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
+        iops: if is_open { iops } else { in_run(iops, &CrossEstimates::rate) },
+        bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &CrossEstimates::byte_rate) },
         lat_mean_ns: match shortfall {
             Some(_) => Estimate { n: stream.lat.count(), ..Estimate::default() },
-            None => in_run(quantiles.mean(&stream.lat), &Around::mean),
+            None => in_run(quantiles.mean(&stream.lat), &CrossEstimates::mean),
         },
         lat_p50_ns: p50,
         lat_p99_ns: p99,
@@ -156,7 +170,7 @@ fn at_most(figure: Estimate, whole: Estimate) -> Estimate {
 /// Percentiles of one stream with their intervals, by all that is known of the run.
 pub(crate) struct Percentiles {
     quantiles: Quantiles,
-    around: Option<Around>,
+    around: Option<CrossEstimates>,
     /// What the other steps tell of its level.
     belief: Belief,
     /// Whether requests came at their own times.
@@ -166,12 +180,12 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    pub(crate) fn new(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, meanwhile: &Meanwhile) -> Self {
+    pub(crate) fn new(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, cross_step: &CrossStep) -> Self {
         let series = Series::while_active(&step.intervals, stream.class);
-        let belief = meanwhile.belief(step, &series);
+        let belief = cross_step.belief(step, &series);
         let quantiles = Quantiles::knowing(&belief, &stream.lat, series);
         Self {
-            around: meanwhile.around(step, quantiles.series(), &belief),
+            around: cross_step.estimate(step, quantiles.series(), &belief),
             quantiles,
             belief,
             is_open: plan.is_some_and(StepPlan::is_open),
@@ -183,7 +197,7 @@ impl Percentiles {
     /// Returns the latency at quantile `q`, ns.
     pub(crate) fn at(&self, q: f64) -> Estimate {
         let Some(shortfall) = &self.shortfall else {
-            let seen = both(self.quantiles.at(q), self.around.as_ref().map(|around| around.quantile(q)));
+            let seen = union(self.quantiles.at(q), self.around.as_ref().map(|around| around.quantile(q)));
             let low = seen.low.or_else(|| self.quantiles.least_of_visits().filter(|_| q >= 0.5));
             let seen = Estimate { low, ..seen };
             return if self.is_open { at_own_times(seen, q) } else { seen };

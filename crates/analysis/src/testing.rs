@@ -1,20 +1,17 @@
 //! Records built by hand for tests: a healthy disk by default, to be spoiled in one way by each test.
 
-use crate::change::StepCourse;
 use std::path::PathBuf;
 
 use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
-use qd1_model::hist::CoarseHist;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::record::{DeviceDelta, Extents, Interval, IntervalStream, Prepare, StepRecord, Stream};
-use qd1_model::{Bytes, Finding, Hist, Plan, Record, Subject, Summary};
-
-/// Intervals of every step: two seconds.
-pub(crate) const INTERVALS: u64 = 20;
+use qd1_model::record::{DeviceDelta, Extents, Prepare, StepRecord};
+use qd1_model::{Bytes, Finding, Plan, Record, Subject, Summary};
+use qd1_stats::change::StepCourse;
+pub(crate) use qd1_stats::samples::{INTERVALS, stream};
 
 /// What a step does, for [`step`].
 pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
@@ -35,40 +32,6 @@ pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
         data: Data::Random,
         writes_per_sync: 1,
     }
-}
-
-/// A stream and its intervals: `per_interval` operations in each, about `lat_ns` each with a little spread.
-pub(crate) fn stream(class: OpClass, block: u32, per_interval: u64, lat_ns: u64) -> (Stream, Vec<Interval>) {
-    let mut lat = Hist::new();
-    let mut intervals = Vec::new();
-    for index in 0..INTERVALS {
-        let mut coarse = CoarseHist::default();
-        let mut sum = 0;
-        for op in 0..per_interval {
-            // A fixed scramble, so that neighbouring operations are not alike and no interval is special.
-            let scrambled = ((index * per_interval + op + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 100;
-            let value = lat_ns + lat_ns * scrambled / 500;
-            lat.record(value);
-            coarse.record(value);
-            sum += value;
-        }
-        intervals.push(Interval {
-            start_ns: index * 100_000_000,
-            length_ns: 100_000_000,
-            streams: vec![IntervalStream {
-                class,
-                ios: per_interval,
-                bytes: per_interval * u64::from(block),
-                lat_sum_ns: sum,
-                lat_max_ns: lat_ns * 6 / 5,
-                bins: coarse.sparse(),
-            }],
-        });
-    }
-    let bytes = Bytes(INTERVALS * per_interval * u64::from(block));
-    let sync_part = (class == OpClass::Commit).then(|| lat.clone());
-    let stream = Stream { sync_part, ..Stream::of(class, bytes, lat) };
-    (stream, intervals)
 }
 
 /// Adds a step of `work` to `record`: `per_interval` operations of `lat_ns`, and a device that counted just them.

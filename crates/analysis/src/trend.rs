@@ -1,6 +1,6 @@
 //! When a figure of many runs went to another level.
 //!
-//! The method is that of [`crate::change`] for the intervals of a step, on the logarithms of the runs' figures, in time
+//! The method is that of [`qd1_stats::change`] for the intervals of a step, on the logarithms of the runs' figures, in time
 //! order: a segmentation proposes, Welch's t with allowance for dependence confirms. A level is at least ten runs, a step a
 //! tenth or more.
 
@@ -9,7 +9,7 @@ use qd1_model::figure::Summary;
 use qd1_model::metric::METRICS;
 use qd1_model::trend::{KeptFigure, LevelChange};
 
-use crate::change::steps_of_few;
+use qd1_stats::change::steps_of_few;
 
 /// Chance of a step in runs of one level that is accepted for each: they are tens, and not the thousands of intervals of a step.
 const DOUBT: f64 = 1e-3;
@@ -57,7 +57,7 @@ pub fn level_changes(values: &[f64]) -> Vec<LevelChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use qd1_stats::random::Random;
 
     const FROM: [u64; 2] = [0, 1000];
 

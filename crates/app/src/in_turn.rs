@@ -10,7 +10,7 @@ use qd1_model::plan::{EngineChoice, InTurn, Plan};
 use qd1_model::spec::{Effort, Spec};
 use qd1_model::suggest::nearest;
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, Thresholds, printable, printable_lines};
+use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, printable, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::in_turn::{MeasuredInTurn, as_one, execute_in_turn, plans_in_turn};
 use qd1_runner::place::Place;
@@ -93,14 +93,13 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
     let store = if request.no_save { None } else { session::open_store() };
     let signals = Signals::install()?;
     let command = command(request, &places, seed);
-    let thresholds = Thresholds::default();
     let context = |id: &String| RunContext {
         id: id.clone(),
         command: command.clone(),
         machine: &machine,
         cancel: signals.stop(),
         // Both places are visited as often.
-        thresholds: &thresholds,
+        more_visits: &|_, _, _| Vec::new(),
     };
     let contexts = [context(&ids[0]), context(&ids[1])];
     let mut progress = Progress::new(request.quiet);

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use qd1_analysis::stats;
 use qd1_clock as clock;
 use qd1_engine::run::Progress as Watched;
 use qd1_model::plan::time::{OVERHEAD_NS, VISIT_NS};
@@ -13,6 +12,7 @@ use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Estimate, OpClass, Subject, printable};
 use qd1_runner::watch::Watch;
+use qd1_stats as stats;
 
 use crate::message;
 

@@ -10,7 +10,7 @@ use qd1_analysis::trend::kept_figures;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::op::Ended;
 use qd1_model::part::Part;
-use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::plan::{Plan, TargetKind, Visit};
 use qd1_model::record::StepRecord;
 use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, printable_lines};
 use qd1_probe::Machine;
@@ -173,8 +173,10 @@ impl<'a> Session<'a> {
         let mut changes = vec![(PATH, path)];
         changes.extend(job.decided(&plan));
         let command = self.request.typed.rerun_command(&changes);
-        let context =
-            RunContext { id, command, machine: &machine, cancel: signals.stop(), thresholds: self.bounds.thresholds() };
+        let more_visits = |record: &Record, left: &[Visit], elapsed_ns: u64| {
+            qd1_analysis::extend::more_visits(record, left, elapsed_ns, self.bounds.thresholds())
+        };
+        let context = RunContext { id, command, machine: &machine, cancel: signals.stop(), more_visits: &more_visits };
         let mut progress = Progress::new(common.quiet);
         let measured = job.execute(plan, &context, &mut progress)?;
         drop(progress);

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::op::Ended;
+use qd1_model::op::{Ended, RequestCounts};
 use qd1_model::plan::{FileOp, FilesWork, Stop};
 use qd1_model::record::{IoErrors, Stream};
 
@@ -26,7 +26,7 @@ pub use tree::Tree;
 use crate::error::EngineError;
 use crate::merge::Merger;
 use crate::meter::Outbox;
-use crate::run::{Decision, Outcome, Progress, RequestCounts, too_many_threads};
+use crate::run::{Decision, Outcome, Progress, too_many_threads};
 use crate::threads::room_for_one;
 use block::Block;
 use lane::{Lane, Limits};

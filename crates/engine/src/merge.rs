@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::op::Ended;
+use qd1_model::op::{Ended, RequestCounts};
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
-use crate::request::RequestCounts;
 use crate::window::Window;
 use crate::worker::Finished;
 

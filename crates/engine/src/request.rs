@@ -80,32 +80,3 @@ pub const SYNC_FILE_RANGE_WAIT_BEFORE: u32 = 1;
 pub const SYNC_FILE_RANGE_WRITE: u32 = 2;
 /// sync_file_range waits for what it started.
 pub const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
-
-/// Requests made to the target, measured or not (ramp included).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestCounts {
-    /// Reads that succeeded.
-    pub reads: u64,
-    /// Their bytes.
-    pub read_bytes: u64,
-    /// Writes that succeeded.
-    pub writes: u64,
-    /// Their bytes.
-    pub write_bytes: u64,
-    /// Syncs, and writes to files opened O_SYNC or O_DSYNC.
-    pub syncs: u64,
-}
-
-impl RequestCounts {
-    /// Sum of two workers.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            reads: self.reads + other.reads,
-            read_bytes: self.read_bytes + other.read_bytes,
-            writes: self.writes + other.writes,
-            write_bytes: self.write_bytes + other.write_bytes,
-            syncs: self.syncs + other.syncs,
-        }
-    }
-}

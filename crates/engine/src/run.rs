@@ -23,7 +23,6 @@ use crate::merge::{Merger, WorkerResult, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
 use crate::priority::WithoutRealtime;
-pub use crate::request::RequestCounts;
 use crate::sim;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_model::op::OpClass;
+use qd1_model::op::{OpClass, RequestCounts};
 use qd1_model::plan::{Arrival, IoWork, Sync};
 use qd1_model::record::IoErrors;
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::request::{Done, Op, OpKind, RequestCounts, Slot};
+use crate::request::{Done, Op, OpKind, Slot};
 use crate::waits::ReadTime;
 use crate::window::Window;
 

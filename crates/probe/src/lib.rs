@@ -25,6 +25,7 @@ mod fixture;
 pub mod guard;
 mod mounts;
 mod nvme;
+pub mod sampler;
 pub mod signature;
 mod transport;
 mod uuid;

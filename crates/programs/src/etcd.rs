@@ -16,7 +16,7 @@ use qd1_model::Bytes;
 use qd1_model::op::Ended;
 use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::plan::{StepPlan, Work};
-use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter, Setting};
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter, ETCD_WAL_FSYNC, Setting};
 use rustix::process::Signal;
 
 use crate::find;
@@ -37,7 +37,7 @@ const END: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// The histograms that depend on the disk.
-const HISTOGRAMS: [&str; 2] = [qd1_analysis::apps::ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
+const HISTOGRAMS: [&str; 2] = [ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
 
 /// etcd with its options.
 pub struct Etcd {

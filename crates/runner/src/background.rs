@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::backing::{OpenAs, drop_cache};
-use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress, run_io};
 use qd1_engine::select::choose;
 use qd1_engine::threads::room_for_one;
+use qd1_model::op::RequestCounts;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
 

@@ -5,15 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use qd1_clock as clock;
 use qd1_engine::files::Tree;
-use qd1_model::plan::Plan;
+use qd1_model::Environment;
+use qd1_model::plan::{Plan, Visit};
 use qd1_model::record::{Prepare, Record, StepRecord};
-use qd1_model::{Environment, Thresholds};
 use qd1_probe::Machine;
+use qd1_probe::sampler::Counters;
 use qd1_system::scratch::Scratch;
 
-use crate::counters::Counters;
 use crate::environment::environment;
 use crate::test_file::TestFile;
+
+/// Chooses visits beyond those planned, when the planned ones are over: from what was measured so far, the visits that are left
+/// and the time since the run began, ns.
+pub type MoreVisits<'a> = dyn Fn(&Record, &[Visit], u64) -> Vec<Visit> + 'a;
 
 /// Everything a run needs besides its plan.
 pub struct RunContext<'a> {
@@ -25,8 +29,8 @@ pub struct RunContext<'a> {
     pub machine: &'a Machine,
     /// Set when the run is to stop.
     pub cancel: &'a AtomicBool,
-    /// What it is judged by: steps whose grade is not sure get what time is left.
-    pub thresholds: &'a Thresholds,
+    /// Chooses visits beyond those planned.
+    pub more_visits: &'a MoreVisits<'a>,
 }
 
 impl RunContext<'_> {

@@ -4,7 +4,6 @@
 
 mod background;
 mod context;
-pub mod counters;
 pub mod destroy;
 mod environment;
 pub mod id;
@@ -18,7 +17,7 @@ mod step;
 mod test_file;
 pub mod watch;
 
-pub use context::{RunContext, RunFiles};
+pub use context::{MoreVisits, RunContext, RunFiles};
 pub use environment::{environment, sort_ns};
 pub use run::{execute, execute_adaptive};
 pub use test_file::TestFile;

@@ -260,8 +260,8 @@ impl Watch for Unwatched {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::Subject;
     use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
-    use qd1_model::{Subject, Thresholds};
     use qd1_probe::Machine;
 
     use super::*;
@@ -371,7 +371,7 @@ mod tests {
             command: Vec::new(),
             machine: &machine,
             cancel: &cancel,
-            thresholds: &Thresholds::default(),
+            more_visits: &|_, _, _| Vec::new(),
         };
         let mut kept = Kept { begun: Vec::new(), rounds: Vec::new(), stop_after: 2, cancel: &cancel };
         let (first, failure) = execute_over(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();

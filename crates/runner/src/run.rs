@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use qd1_analysis::extend;
 use qd1_clock as clock;
 use qd1_model::Subject;
 use qd1_model::op::Ended;
@@ -75,7 +74,7 @@ fn run(
             is_extended = true;
             let elapsed_ns = clock::now_ns() - begin_ns;
             let so_far = run.record(started_unix_ns, steps.clone());
-            let more = extend::more_visits(&so_far, visits.make_contiguous(), elapsed_ns, context.thresholds);
+            let more = (context.more_visits)(&so_far, visits.make_contiguous(), elapsed_ns);
             more.into_iter().rev().for_each(|visit| visits.push_front(visit));
         }
         let Some(visit) = visits.pop_front().filter(|_| !context.is_cancelled()) else { break };

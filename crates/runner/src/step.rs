@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
-use qd1_analysis::stats;
 use qd1_engine::backing::{OpenAs, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
 use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, run_io};
@@ -13,13 +12,14 @@ use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Visit, Work};
 use qd1_model::record::machine::MachineInterval;
 use qd1_model::record::{Interval, StepRecord};
+use qd1_stats as stats;
 
 use crate::background::BackgroundLoad;
 use crate::context::Files;
 use crate::context::Run;
-use crate::counters::{Change, Sampler};
 use crate::test_file::TestFile;
 use crate::watch::{Pacer, Watch};
+use qd1_probe::sampler::{Change, Sampler};
 use qd1_system::scratch::Scratch;
 
 /// Whether a running step has measured enough, in addition to its own [`Stop`].

@@ -21,8 +21,9 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-model", sees: &[] },
     Rule { package: "qd1-clock", sees: &[] },
     Rule { package: "qd1-engine", sees: &["qd1-model", "qd1-clock"] },
-    Rule { package: "qd1-probe", sees: &["qd1-model"] },
-    Rule { package: "qd1-analysis", sees: &["qd1-model"] },
+    Rule { package: "qd1-probe", sees: &["qd1-model", "qd1-clock"] },
+    Rule { package: "qd1-stats", sees: &["qd1-model"] },
+    Rule { package: "qd1-analysis", sees: &["qd1-model", "qd1-stats"] },
     Rule { package: "qd1-fio", sees: &["qd1-model"] },
     Rule { package: "qd1-import", sees: &["qd1-model"] },
     Rule { package: "qd1-suites", sees: &["qd1-model"] },
@@ -31,23 +32,14 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-store", sees: &["qd1-model", "qd1-report"] },
     Rule { package: "qd1-system", sees: &["qd1-model", "qd1-clock", "qd1-probe"] },
     Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-clock", "qd1-engine", "qd1-fio", "qd1-probe"] },
-    // The analysis says when a step has seen enough.
+    // The statistics say when a step has seen enough.
     Rule {
         package: "qd1-runner",
-        sees: &["qd1-model", "qd1-clock", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
+        sees: &["qd1-model", "qd1-clock", "qd1-stats", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
     },
     Rule {
         package: "qd1-programs",
-        sees: &[
-            "qd1-model",
-            "qd1-clock",
-            "qd1-analysis",
-            "qd1-engine",
-            "qd1-probe",
-            "qd1-suites",
-            "qd1-system",
-            "qd1-runner",
-        ],
+        sees: &["qd1-model", "qd1-clock", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system", "qd1-runner"],
     },
     Rule {
         package: "qd1-experiment",
@@ -56,7 +48,6 @@ const RULES: &[Rule] = &[
             "qd1-clock",
             "qd1-engine",
             "qd1-probe",
-            "qd1-analysis",
             "qd1-suites",
             "qd1-system",
             "qd1-runner",
@@ -70,6 +61,7 @@ const RULES: &[Rule] = &[
             "qd1-clock",
             "qd1-engine",
             "qd1-probe",
+            "qd1-stats",
             "qd1-analysis",
             "qd1-fio",
             "qd1-import",
@@ -86,7 +78,7 @@ const RULES: &[Rule] = &[
     },
     // For tests only.
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
-    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-analysis", "qd1-suites"] },
+    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-stats", "qd1-analysis", "qd1-suites"] },
     Rule { package: "xtask", sees: &[] },
 ];
 

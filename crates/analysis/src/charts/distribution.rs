@@ -5,8 +5,8 @@ use qd1_model::figure::QUANTILES;
 use qd1_model::record::{Record, StepRecord};
 use qd1_model::{Estimate, Hist};
 
-use crate::stats::Meanwhile;
-use crate::summarize::{Percentiles, in_order};
+use crate::summarize::{Percentiles, cross_step, in_order};
+use qd1_stats::CrossStep;
 
 /// Percentiles that are shown with their intervals besides those of the tables.
 const OTHERS: [f64; 8] = [0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.995, 0.99999];
@@ -15,11 +15,11 @@ const PER_DECADE: i32 = 12;
 
 /// Returns one for each kind of operation of each step, and for the parts of commits.
 pub(super) fn all(record: &Record) -> Vec<Distribution> {
-    let meanwhile = Meanwhile::new(record);
-    record.steps.iter().flat_map(|step| of_step(record, step, &meanwhile)).collect()
+    let cross_step = cross_step(record);
+    record.steps.iter().flat_map(|step| of_step(record, step, &cross_step)).collect()
 }
 
-fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Distribution> {
+fn of_step(record: &Record, step: &StepRecord, cross_step: &CrossStep) -> Vec<Distribution> {
     let plan = record.plan.steps.iter().find(|plan| plan.name == step.name);
     let mut all = Vec::new();
     for stream in step.streams.iter().filter(|stream| stream.lat.count() > 0) {
@@ -31,7 +31,7 @@ fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Dis
             points: points(lat),
             figures,
         };
-        let percentiles = Percentiles::new(step, plan, stream, meanwhile);
+        let percentiles = Percentiles::new(step, plan, stream, cross_step);
         all.push(of(Part::Whole, &stream.lat, figures(&percentiles, stream.lat.count())));
         for (part, lat) in [(Part::Write, &stream.write_part), (Part::Sync, &stream.sync_part)] {
             all.extend(lat.as_ref().filter(|lat| lat.count() > 0).map(|lat| of(part, lat, Vec::new())));

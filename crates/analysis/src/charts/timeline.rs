@@ -5,9 +5,9 @@ use qd1_model::record::{Interval, Record, StepRecord, Stream};
 use qd1_model::units::format_ns;
 use qd1_model::{OpClass, Summary};
 
-use crate::change::StepCourse;
 use crate::detect::{Stall, TOGETHER_NS, changes_of, in_short, stalls_of};
-use crate::stats::bin_ends_ns;
+use qd1_stats::bin_ends_ns;
+use qd1_stats::change::StepCourse;
 
 /// Moments of a timeline at most, visits of one interval apart.
 const MOMENTS_MAX: usize = 400;

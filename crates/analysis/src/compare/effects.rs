@@ -13,7 +13,7 @@ use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
 use crate::spoiling::Slack;
-use crate::stats::{Z_975, t_beyond, t_quantile};
+use qd1_stats::{Z_975, t_beyond, t_quantile};
 
 /// Degrees of freedom of an interval within a run.
 const WITHIN_DF: f64 = 60.0;

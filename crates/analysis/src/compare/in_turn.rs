@@ -143,8 +143,8 @@ fn value<'a>(visits: impl Iterator<Item = (u64, &'a Stream)>, read: Read) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use qd1_model::Bytes;
+    use qd1_stats::random::Random;
 
     fn visit(lat_ns: f64, count: u64) -> StepRecord {
         let mut lat = Hist::new();

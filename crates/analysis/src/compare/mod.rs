@@ -29,7 +29,6 @@ use qd1_model::metric::{METRICS, Metric, metric};
 use qd1_model::plan::StepPlan;
 use qd1_model::{Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary};
 
-use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
@@ -37,6 +36,7 @@ use family::FAMILY_WISE as ALPHA;
 pub use grades::grade;
 pub use in_turn::{Pairs, compare_in_turn};
 pub use products::{by_host, prices};
+use qd1_stats::randomized_blocks::over_runs;
 pub use rank::rank;
 
 /// Requests from this size on are about throughput.
@@ -348,7 +348,7 @@ mod tests {
             run.steps.iter_mut().flat_map(|step| &mut step.streams).flat_map(|stream| &mut stream.figures)
         {
             let factor = if *name == "iops" || *name == "bytes_per_second" { 1.0 / factor } else { factor };
-            *figure = crate::stats::scaled(*figure, factor);
+            *figure = qd1_stats::scaled(*figure, factor);
         }
         run
     }
@@ -425,7 +425,7 @@ mod tests {
     /// and of three against one four in ten.
     #[test]
     fn equal_sides_with_few_figures_are_hardly_ever_said_to_differ() {
-        let mut random = crate::random::Random::new(11);
+        let mut random = qd1_stats::random::Random::new(11);
         for (sides, jobs, common) in [([3, 3], 4, 0.0), ([3, 1], 4, 0.0), ([2, 2], 4, 0.05), ([3, 3], 10, 0.02)] {
             let comparisons = 30;
             let (mut wrong, mut explored) = (0, 0);

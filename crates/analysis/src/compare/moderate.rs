@@ -143,7 +143,7 @@ fn inverse_trigamma(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use qd1_stats::random::Random;
 
     #[test]
     fn trigamma_has_its_known_values() {

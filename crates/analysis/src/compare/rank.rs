@@ -130,7 +130,7 @@ fn overall_of(rows: &[(Row, Figures)]) -> Option<Vec<Place>> {
     let place = |(disk, level): (usize, Estimate)| Place {
         disk,
         rank: None,
-        figure: bounded(crate::stats::scaled(level, 1.0 / best)),
+        figure: bounded(qd1_stats::scaled(level, 1.0 / best)),
         is_spoiled: false,
     };
     Some(ranked(levels.into_iter().enumerate().map(place).collect(), Better::Lower))
@@ -171,9 +171,9 @@ fn numbered(mut places: Vec<Place>, number: &impl Fn(usize) -> usize) -> Vec<Pla
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use qd1_model::OpClass;
     use qd1_model::measured::{Measured, MeasuredStep, MeasuredStream};
+    use qd1_stats::random::Random;
 
     fn run(steps: &[(&str, f64)], spread: f64) -> Measured {
         let step = |(name, p50): &(&str, f64)| {
@@ -276,7 +276,7 @@ mod tests {
             let slower = |mut run: Measured| {
                 let figures =
                     run.steps.iter_mut().flat_map(|step| &mut step.streams).flat_map(|stream| &mut stream.figures);
-                figures.for_each(|(_, figure)| *figure = crate::stats::scaled(*figure, 1.5));
+                figures.for_each(|(_, figure)| *figure = qd1_stats::scaled(*figure, 1.5));
                 run
             };
             disks.push(disk("slower", runs(3).into_iter().map(slower).collect()));

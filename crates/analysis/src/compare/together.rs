@@ -10,7 +10,7 @@
 //! chances that false discoveries are counted by.
 
 use super::moderate::{Bound, Variance, correlation_squared, moderated};
-use crate::random::Random;
+use qd1_stats::random::Random;
 
 /// Made up comparisons.
 const DRAWS: usize = 3000;
@@ -152,7 +152,7 @@ impl Made {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::t_quantile;
+    use qd1_stats::t_quantile;
 
     fn figures(residuals: &[Vec<f64>]) -> Vec<Figure<'_>> {
         let figure = |residuals: &Vec<f64>| Figure { metric: "p50", sigma: 0.05, residuals: residuals.clone() };

@@ -1,7 +1,7 @@
 //! Something below compresses, deduplicates or leaves out zeros: what benchmarks write is not what is stored.
 //!
 //! Formula: P(random > other) over the latencies of two steps that differ in nothing but the data they write
-//! (Mann-Whitney, see `stats::contrast`); reported from 3 standard deviations and a ratio of the medians of 1.15. Where
+//! (Mann-Whitney, see `qd1_stats::contrast`); reported from 3 standard deviations and a ratio of the medians of 1.15. Where
 //! random data was written several times, before and after, every such step has to be slower: a disk that changes
 //! meanwhile does not compress.
 //!
@@ -15,7 +15,7 @@ use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{class_of, format_estimate, is_behind, only_writes, single_requests, was_written};
 use super::{base_finding, percent};
-use crate::stats::contrast::{Contrast, Sample, contrast};
+use qd1_stats::contrast::{Contrast, Sample, contrast};
 
 const Z_MIN: f64 = 3.0;
 const RATIO_MIN: f64 = 1.15;

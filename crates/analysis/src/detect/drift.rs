@@ -1,6 +1,6 @@
 //! A rate or a median latency that creeps over a whole step, so that its figures depend on how long it ran.
 //!
-//! Concludes from the robust slope of [`crate::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
+//! Concludes from the robust slope of [`qd1_stats::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
 //! describes the step no worse than changes of level do. Reported from 15 % over the step.
 //!
 //! It cannot distinguish a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from
@@ -11,7 +11,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, percent};
-use crate::change::{Course, Drift, StepCourse};
+use qd1_stats::change::{Course, Drift, StepCourse};
 
 /// Smallest drift reported over the step: the larger end over the smaller.
 const FACTOR_MIN: f64 = 1.15;

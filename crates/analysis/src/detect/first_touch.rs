@@ -3,7 +3,7 @@
 //! is loaded from remote storage.
 //!
 //! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that
-//! was only allocated, the other over data (Mann-Whitney, see `stats::contrast`); reported from 3.5 standard deviations
+//! was only allocated, the other over data (Mann-Whitney, see `qd1_stats::contrast`); reported from 3.5 standard deviations
 //! where the median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first
 //! step has to be slower than every other one: a disk that changes meanwhile is not. Reads: as in `host_cache`, on a
 //! file or device that was there before and all of which is fast once it was read; then it cannot be distinguished from
@@ -22,7 +22,7 @@ use super::paired::{
     class_of, counters, format_estimate, is_behind, only_writes, rounds, single_requests, was_written,
 };
 use super::{base_finding, percent};
-use crate::stats::contrast::{Sample, contrast};
+use qd1_stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 3.5;
 /// Times that a percentile of first writes is that of later ones, at least.

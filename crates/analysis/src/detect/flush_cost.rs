@@ -2,7 +2,7 @@
 //! whatever there is to write out.
 //!
 //! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones'
-//! are above the small ones' (P above 80 %, 4 standard deviations, see `stats::contrast`) and at least 1.3 times as
+//! are above the small ones' (P above 80 %, 4 standard deviations, see `qd1_stats::contrast`) and at least 1.3 times as
 //! long, the device has a write cache and writes it out on a flush: the difference in bytes over the difference in time
 //! is its rate. If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to
 //! program (a triple-level cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be
@@ -21,7 +21,7 @@ use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::base_finding;
 use super::paired::{counters, format_estimate, only_writes, single_requests, was_written};
-use crate::stats::contrast::{Sample, contrast};
+use qd1_stats::contrast::{Sample, contrast};
 
 /// Below this nothing was written to flash or a platter.
 const FLOOR_NS: f64 = 100e3;

@@ -2,7 +2,7 @@
 //!
 //! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it
 //! that were read whole just before (*again*). The latency that best separates the wide ones from those of the smallest
-//! part (Kolmogorov and Smirnov, see `stats::contrast`) is taken to separate misses from hits. A cache is reported if
+//! part (Kolmogorov and Smirnov, see `qd1_stats::contrast`) is taken to separate misses from hits. A cache is reported if
 //! that distance is at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take
 //! less than 2 ms: seeks are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in
 //! a part of size S, over that in the smallest, is the share of it that is held; a cache of size C that drops what was
@@ -26,7 +26,7 @@ use super::paired::{
     counters, format_estimate, is_behind, is_single, only_reads, rounds, single_requests, was_written,
 };
 use super::{base_finding, io_of, percent};
-use crate::stats::contrast::{Sample, Split, split};
+use qd1_stats::contrast::{Sample, Split, split};
 
 /// Share of a part that has to be read before it counts as read whole.
 const TOUCHED_MIN: f64 = 0.9;

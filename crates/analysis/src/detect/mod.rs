@@ -46,7 +46,7 @@ use qd1_model::{Finding, Grade, Record, Severity, Summary};
 pub(crate) use rate_changed::{changes_of, in_short};
 pub(crate) use stalls::{Stall, TOGETHER_NS, stalls_of};
 
-use crate::change::StepCourse;
+use qd1_stats::change::StepCourse;
 
 /// One detector.
 struct Row {

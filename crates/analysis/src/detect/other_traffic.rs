@@ -15,12 +15,12 @@
 
 use qd1_model::FindingId;
 use qd1_model::plan::IoWork;
+use qd1_model::record::program::ETCD_WAL_FSYNC;
 use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, counted_steps};
-use crate::apps::ETCD_WAL_FSYNC;
 
 /// Allowed beyond what was asked, relative.
 const ALLOWED_SHARE: f64 = 0.1;

@@ -1,6 +1,6 @@
 //! Slowness that comes back at a fixed period: slow episodes, or a swing of the rate.
 //!
-//! Concludes from [`crate::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a
+//! Concludes from [`qd1_stats::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a
 //! periodogram (method and error table: docs/method.md). A period near five seconds points to journal commits, near
 //! thirty to the expiry of dirty pages; others are left unnamed. Stalls are reported from 2 ms, swings from 15 %.
 //!
@@ -12,7 +12,7 @@ use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, percent};
-use crate::change::{Periodic, Recurrence, StepCourse, stalls_of_run};
+use qd1_stats::change::{Periodic, Recurrence, StepCourse, stalls_of_run};
 
 /// Shortest stall reported, ns.
 const LATENCY_MIN_NS: f64 = 2e6;

@@ -1,6 +1,6 @@
 //! The disk's speed changed while it was measured, so one figure for the whole step describes neither level.
 //!
-//! Concludes from the change points of [`crate::change`] (method and error table: docs/method.md). A rate that
+//! Concludes from the change points of [`qd1_stats::change`] (method and error table: docs/method.md). A rate that
 //! falls to one exact value and stays there is a burst that was spent; any other fall has another cause. Changes of
 //! several kinds of operation within half a second are one, and a level has to last as long: the first tenths of a second of
 //! a short step are those of a processor that wakes, or of a queue that fills. Steps by a fixed period are `periodic_stalls`', a slope is
@@ -15,7 +15,7 @@ use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity};
 
 use super::{base_finding, clock_of, percent};
-use crate::change::{Change, ChangeKind, Ratio, StepCourse, Stretch, steady_state_of};
+use qd1_stats::change::{Change, ChangeKind, Ratio, StepCourse, Stretch, steady_state_of};
 
 /// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;

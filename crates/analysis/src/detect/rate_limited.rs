@@ -19,8 +19,8 @@ use qd1_model::units::{Bytes, format_count, format_rate};
 use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, io_of};
-use crate::change::StepCourse;
 use crate::limits::{Fit, Series, fingerprint};
+use qd1_stats::change::StepCourse;
 
 /// Shortest time and fewest requests from which a flat top is recognised.
 const SECONDS_MIN: f64 = 2.0;

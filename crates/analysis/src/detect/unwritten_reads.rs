@@ -2,7 +2,7 @@
 //! file shows figures that no disk has.
 //!
 //! Formula: P(written > never written) over the latencies of two steps that read one block at a time, the one from a
-//! file written whole, the other from one whose space was only allocated (Mann-Whitney, see `stats::contrast`);
+//! file written whole, the other from one whose space was only allocated (Mann-Whitney, see `qd1_stats::contrast`);
 //! reported from 4 standard deviations, 85 % and a ratio of the medians of 1.4. Where the device's counters can be
 //! compared they show what answers: the filesystem if the device saw less than a tenth of the reads, else something
 //! below.
@@ -19,7 +19,7 @@ use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
 use super::{base_finding, percent};
-use crate::stats::contrast::{Sample, contrast};
+use qd1_stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 4.0;
 const ABOVE_MIN: f64 = 0.85;

@@ -12,7 +12,7 @@ use qd1_model::limits::Quantity;
 use qd1_model::record::Interval;
 
 use super::windows::{cells, joined, lump, lump_half, median, slope, windows};
-use crate::stats::t_975;
+use qd1_stats::t_975;
 
 /// Windows over which a level has to stay what it came down to.
 const STAYS: usize = 30;

@@ -14,7 +14,7 @@ use qd1_model::prediction::{Exactness, Predicted, Predicts};
 use qd1_model::record::program::Setting;
 
 use super::{FIGURES, Inputs, predict, rounds::Rounds, verified, work};
-use crate::stats::{Z_975, t_975};
+use qd1_stats::{Z_975, t_975};
 
 /// The variance of the machine's part, as a multiple of the disk's: what etcd can sustain within a bound on its tail differs
 /// from disk to disk by as much as from machine to machine.
@@ -191,7 +191,7 @@ mod tests {
     /// Machines and disks as the model has them: the interval holds as often as it says.
     #[test]
     fn intervals_hold_for_the_next_disk() {
-        let mut random = crate::random::Random::new(7);
+        let mut random = qd1_stats::random::Random::new(7);
         let what = Predicts::PostgresTps;
         let of_disk = (elsewhere(what).powi(2) / (1.0 + shared(what))).sqrt();
         for seen in [1, 3, 10] {

@@ -29,7 +29,7 @@ use self::disk::{Commits, Limit};
 use self::experience::Doubt;
 pub use self::experience::{PastError, errors_beside, errors_of, experience};
 use self::rounds::{AdjacentCommits, Rounds};
-use crate::stats::{self, Z_975};
+use qd1_stats::{self as stats, Z_975};
 
 /// Numbers of clients of the database servers.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];

@@ -8,7 +8,7 @@ use qd1_model::plan::program::Program;
 use qd1_model::prediction::Predicts;
 use qd1_model::{Estimate, Record};
 
-use crate::stats::Z_975;
+use qd1_stats::Z_975;
 
 /// The steps of a Record: commits, loads of a program, commits, loads of another.
 pub(super) struct Rounds {

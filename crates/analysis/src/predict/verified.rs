@@ -11,8 +11,8 @@ use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::ETCD_BOUND_NS;
-use crate::stats;
 use crate::steal::{STEAL_CRITICAL, STEAL_TAIL};
+use qd1_stats as stats;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The fewest of which one is a 99th percentile.

@@ -21,7 +21,7 @@
 use qd1_model::Estimate;
 use qd1_model::sweep::{Bend, BendState};
 
-use crate::stats::t_975;
+use qd1_stats::t_975;
 
 /// One measured point.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use qd1_model::record::{Interval, IntervalStream, StepRecord};
 use qd1_model::sweep::{Cell, CellFlag};
 use qd1_model::{Estimate, Record};
 
-use crate::stats::{self, Quantiles, sigma, t_975};
+use qd1_stats::{self as stats, Quantiles, sigma, t_975};
 
 /// Deviation from Little's law that the edges do not explain, relative.
 const LITTLE_TOLERANCE: f64 = 0.05;

@@ -4,7 +4,7 @@
 use qd1_model::sweep::{Allowed, BendState, Cell, Crossover, Curve};
 
 use super::bend::{Fit, Point, fit};
-use crate::stats::sigma;
+use qd1_stats::sigma;
 
 /// Where a cell's uncertainty is not known.
 const SIGMA_UNKNOWN: f64 = 0.2;

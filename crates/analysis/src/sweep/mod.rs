@@ -16,7 +16,7 @@ use qd1_model::plan::Rw;
 use qd1_model::sweep::{Bend, BendState, Cell, PassDrift, Surface};
 use qd1_model::{Estimate, Record};
 
-use crate::stats::t_975;
+use qd1_stats::t_975;
 
 /// The surface of a sweep; none for other runs.
 #[must_use]

@@ -16,9 +16,9 @@ use qd1_model::record::{Interval, StepRecord};
 use qd1_model::sync::{SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncTable};
 use qd1_model::{Estimate, Record, Subject};
 
-use crate::stats::sigma;
-use crate::stats::{self, Quantiles};
 use crate::sweep::between_passes;
+use qd1_stats::sigma;
+use qd1_stats::{self as stats, Quantiles};
 
 const CLASS: OpClass = OpClass::Commit;
 

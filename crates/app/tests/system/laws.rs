@@ -88,7 +88,8 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
         let figures = ["value", "low", "high"];
         // Commits that are known less well than the model say little of it, and are no experience for the next run.
         let is_sharp = |what| {
-            find_row(report, what, 1).is_some_and(|row| float(&row["value"]["high"]) < 4.5 * float(&row["value"]["low"]))
+            find_row(report, what, 1)
+                .is_some_and(|row| float(&row["value"]["high"]) < 4.5 * float(&row["value"]["low"]))
         };
         wanted.into_iter().all(|(what, clients)| is_unused(clients) || has(what, clients, "value", figures))
             && SQLITE

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::op::{Ended, OpClass};
+use qd1_model::op::{Ended, OpClass, RequestCounts};
 use qd1_model::plan::{FileSync, FilesWork, Stop};
 use qd1_model::record::IoErrors;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
@@ -17,7 +17,7 @@ use crate::buf::Buffers;
 use crate::error::{EngineError, errno_name};
 use crate::merge::Merger;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::run::{Decision, Outcome, Progress, RequestCounts};
+use crate::run::{Decision, Outcome, Progress};
 use qd1_clock as clock;
 
 /// How often the watcher is called, ns.

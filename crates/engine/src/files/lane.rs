@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_model::op::OpClass;
+use qd1_model::op::{OpClass, RequestCounts};
 use qd1_model::record::{IoErrors, Stream};
 use rustix::io::Errno;
 
 use crate::error::errno_name;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::request::RequestCounts;
 use qd1_clock as clock;
 
 /// Failures after which a worker gives up.

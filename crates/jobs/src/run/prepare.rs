@@ -50,7 +50,7 @@ pub(super) fn lay_out(
     let mut made = LaidOutFiles::default();
     for thread in prepared {
         if plan_is_first(&thread.plan) {
-            crate::honest::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
+            crate::unwritten_data::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
         }
         if thread.job.ioengine.moves_data() {
             let cancelled = || around.cancel.load(Ordering::Relaxed);

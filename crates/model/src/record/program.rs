@@ -5,6 +5,9 @@ use crate::plan::program::Program;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// etcd's name of the histogram of its log's syncs.
+pub const ETCD_WAL_FSYNC: &str = "etcd_disk_wal_fsync_duration_seconds";
+
 /// The program of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRecord {

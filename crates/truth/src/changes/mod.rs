@@ -8,11 +8,11 @@ mod table;
 
 pub use table::table;
 
-use qd1_analysis::change::{Recurrence, courses, periodic, steady_state};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::record::{StepRecord, Stream};
 use qd1_model::units::Bytes;
+use qd1_stats::change::{Recurrence, courses, periodic, steady_state};
 
 use crate::random::Random;
 use disk::{Disk, INTERVAL_NS, Noise, Run, run};

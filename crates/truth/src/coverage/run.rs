@@ -1,10 +1,10 @@
 //! A simulated run: workers that wait for one request each, on a disk that is one of the processes.
 
-use qd1_analysis::stats::{self, Quantiles};
 use qd1_model::hist::CoarseHist;
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
 use qd1_model::{Estimate, Hist};
+use qd1_stats::{self as stats, Quantiles};
 
 use super::Case;
 use super::process::Source;

@@ -2,22 +2,21 @@
 
 mod disks;
 mod eta;
-mod kernel;
 mod logs;
-mod record;
 mod sink;
 mod watch;
 mod world;
 
 use std::io::IsTerminal as _;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use qd1_clock as clock;
+use qd1_fio::engines::EngineName;
 use qd1_fio::{FioJob, Format, Invocation, Request, help, output, parse_args};
-use qd1_jobs::{Surroundings, ThreadResult, Watcher as _};
+use qd1_jobs::{JobCounters, RunStart, Surroundings, ThreadResult, Watcher as _};
 use qd1_model::Record;
 use qd1_model::job::JobStat;
 use qd1_probe::Machine;
@@ -158,12 +157,12 @@ impl JobsOutcome {
 pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<JobsOutcome> {
     let machine = Machine::new();
     let jobs = &invocation.jobs;
-    let place = record::place(jobs);
+    let place = place(jobs);
     let mut environment = machine.environment(&place);
     clock::use_tsc(&environment.clock.source);
     (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
     let signals = Signals::install()?;
-    let start = record::Start { id: random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
+    let start = RunStart { id: random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns(), command: command() };
     let watched = disks::Disks::begin(&machine, jobs);
     let named = match &style {
         RunStyle::Fio(_) => None,
@@ -178,7 +177,7 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
         drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
-    let mut kernel = kernel::JobCounters::new(&machine, &environment.devices, jobs.len());
+    let mut kernel = JobCounters::new(&machine, &environment.devices, jobs.len());
     let may_replace = |log: &Path| named.is_none_or(|named| named.is_some_and(|named| covers(named, log, false)));
     let mut watch = Watch::new(invocation, style, &watched, &mut kernel, &may_replace)?;
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
@@ -196,8 +195,32 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     let unwritten = watch.finish().err();
     let disks = watched.end();
     let interrupted = signals.exit_code().is_some();
-    let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted);
+    let record = qd1_jobs::record(jobs, &results, environment, &start, &place, &kernel, interrupted);
     Ok(JobsOutcome { results, record, disks, unwritten })
+}
+
+/// Returns the place that represents the whole run: the first file, or the directory where it will be.
+fn place(jobs: &[FioJob]) -> PathBuf {
+    let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
+    let path = trust::existing_part(Path::new(first.as_deref().unwrap_or_default()));
+    std::fs::canonicalize(&path).unwrap_or(path)
+}
+
+/// Returns the command as typed, with files by their absolute paths, so that it can be run again elsewhere.
+fn command() -> Vec<String> {
+    let mut command = vec!["qd1".to_owned()];
+    command.extend(std::env::args_os().skip(1).map(|word| with_absolute_path(&word.to_string_lossy())));
+    if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
+        command.insert(1, "fio".to_owned());
+    }
+    command
+}
+
+/// Returns a word of the command line, with the name of an existing file as its absolute path.
+fn with_absolute_path(word: &str) -> String {
+    let file = Some(Path::new(word)).filter(|path| !word.starts_with('-') && path.is_file());
+    let absolute = file.and_then(|file| std::fs::canonicalize(file).ok());
+    absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
 /// Checks whether a block device or a file may be made or changed. In fio's style it is, unless it is a device in use; in

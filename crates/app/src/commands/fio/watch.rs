@@ -6,14 +6,13 @@ use anyhow::Result;
 use qd1_clock as clock;
 use qd1_fio::{FioJob, Format, Invocation};
 use qd1_jobs::log::Chunk;
-use qd1_jobs::{Now, ThreadPlan, Watcher};
+use qd1_jobs::{JobCounters, Now, ThreadPlan, Watcher};
 use qd1_model::job::JobStat;
 use qd1_model::printable;
 
 use super::RunStyle;
 use super::disks::Disks;
 use super::eta::Line;
-use super::kernel::JobCounters;
 use super::logs::Logs;
 use super::sink::Sink;
 use crate::message;

@@ -4,7 +4,6 @@
 use std::io::{ErrorKind, Write as _};
 
 use anyhow::{Context as _, Result};
-use qd1_analysis::stats;
 use qd1_engine::backing::PathKind;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
@@ -12,6 +11,7 @@ use qd1_model::record::Stream;
 use qd1_model::sync::SyncMethod;
 use qd1_model::units::{format_count, format_ns, format_rate, format_share, format_span_ns};
 use qd1_model::{Bytes, Estimate, SCHEMA_VERSION, printable_output};
+use qd1_stats as stats;
 use serde::Serialize;
 
 use super::PingOutcome;

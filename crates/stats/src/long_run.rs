@@ -24,7 +24,7 @@ const PHI_MARGIN: f64 = 0.25;
 pub(crate) const BATCHES_MIN: usize = 4;
 
 /// 97.5 % quantile of the standard normal distribution.
-pub(crate) const Z_975: f64 = 1.959_963_984_540_054;
+pub const Z_975: f64 = 1.959_963_984_540_054;
 
 /// A long-run variance and how well it is known.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +48,17 @@ impl LongRun {
 }
 
 /// 97.5 % quantile of Student's t with `df` degrees of freedom.
-pub(crate) fn t_975(df: f64) -> f64 {
+pub fn t_975(df: f64) -> f64 {
     t_quantile(0.975, df)
 }
 
 /// Quantile `q` of Student's t with `df` degrees of freedom.
-pub(crate) fn t_quantile(q: f64, df: f64) -> f64 {
+pub fn t_quantile(q: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(q))
 }
 
 /// Chance of a Student's t with `df` degrees of freedom at least so far from 0, to either side.
-pub(crate) fn t_beyond(t: f64, df: f64) -> f64 {
+pub fn t_beyond(t: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(1.0, |of| 2.0 * of.cdf(-t.abs()))
 }
 

@@ -10,25 +10,25 @@ use qd1_model::Estimate;
 use qd1_model::filesystems::RoundFigure;
 use qd1_model::metric::Better;
 
-use crate::stats::{Z_975, sigma, t_975, t_beyond};
+use crate::{Z_975, sigma, t_975, t_beyond};
 
 /// Chance of any false difference in a whole table.
 const ALPHA: f64 = 0.05;
 
 /// A figure of one way in every round.
-pub(crate) type Rounds = [RoundFigure];
+pub type Rounds = [RoundFigure];
 
 /// Two ways compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pair {
+pub struct Pair {
     /// The first over the second.
-    pub(crate) ratio: Estimate,
+    pub ratio: Estimate,
     /// Chance of so large a difference where there is none; 1 where it is unknown.
-    pub(crate) p: f64,
+    pub p: f64,
 }
 
 /// The figure over all rounds; not resolved where it is not in one of them.
-pub(crate) fn over_rounds(rounds: &Rounds) -> Estimate {
+pub fn over_rounds(rounds: &Rounds) -> Estimate {
     let n = rounds.iter().map(|round| round.figure.n).sum();
     let n_needed = rounds.iter().map(|round| round.figure.n_needed).max().unwrap_or(0);
     let none = Estimate { n, n_needed, n_effective: 0.0, ..Estimate::default() };
@@ -45,7 +45,7 @@ pub(crate) fn over_rounds(rounds: &Rounds) -> Estimate {
 }
 
 /// A figure over several runs, those that resolve it; of a single one as it is.
-pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
+pub fn over_runs(figures: &[Estimate]) -> Estimate {
     let round = |figure: &Estimate| RoundFigure { round: 0, figure: *figure };
     let resolved: Vec<RoundFigure> = figures.iter().filter(|figure| figure.is_resolved()).map(round).collect();
     match (resolved.as_slice(), figures) {
@@ -57,7 +57,7 @@ pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
 }
 
 /// `a` over `b`, from the rounds that have both.
-pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
+pub fn pair(a: &Rounds, b: &Rounds) -> Pair {
     let both = a.iter().filter_map(|one| {
         let other = b.iter().find(|other| other.round == one.round)?;
         let spread = sigma(&one.figure).zip(sigma(&other.figure)).map(|(one, other)| one.hypot(other));
@@ -73,7 +73,7 @@ pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
 }
 
 /// Returns which comparisons with these p-values are significant, all of them taken together (Holm).
-pub(crate) fn significant(chances: &[f64]) -> Vec<bool> {
+pub fn significant(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
     let mut stands = vec![false; chances.len()];
@@ -87,7 +87,7 @@ pub(crate) fn significant(chances: &[f64]) -> Vec<bool> {
 }
 
 /// Whether the first of a ratio is the better one.
-pub(crate) fn is_better(ratio: f64, better: Better) -> bool {
+pub fn is_better(ratio: f64, better: Better) -> bool {
     match better {
         Better::Lower => ratio < 1.0,
         Better::Higher => ratio > 1.0,

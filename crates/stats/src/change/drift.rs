@@ -5,12 +5,12 @@
 //! in blocks (moving block bootstrap, Kunsch 1989) and the slope is taken [`REPEATS`] times. Blocks are as
 //! long as the dependence asks (n^(1/3) times the variance inflation, at most an eighth). A short, strongly dependent
 //! series has too few blocks for that to be wide enough, so the interval is at least that of a regression with the
-//! long-run variance of the residuals ([`crate::stats`]).
+//! long-run variance of the residuals ([`crate`]).
 
 use super::segment::inflation;
 use super::trace::median;
+use crate::long_run::long_run;
 use crate::random::Random;
-use crate::stats::long_run::long_run;
 
 /// Most points a slope is taken from.
 const POINTS: usize = 64;

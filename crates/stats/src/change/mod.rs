@@ -34,7 +34,8 @@ const CERTAIN: f64 = 1.7;
 
 /// Returns where a few dozen logarithms go to another level, rising: the first of each new level. `doubt` is the chance of
 /// such a step in an unchanged series that is accepted for each.
-pub(crate) fn steps_of_few(logarithms: &[f64], doubt: f64) -> Vec<usize> {
+#[must_use]
+pub fn steps_of_few(logarithms: &[f64], doubt: f64) -> Vec<usize> {
     points::confirmed_of_few(logarithms, doubt).iter().map(|found| found.at).collect()
 }
 

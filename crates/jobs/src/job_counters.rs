@@ -1,14 +1,14 @@
 //! The kernel's counters over each job: the disk's requests, the machine's processor time and pressure.
 
-use qd1_engine::run::RequestCounts;
-use qd1_jobs::{ThreadPlan, ThreadResult};
 use qd1_model::environment::Device;
+use qd1_model::op::RequestCounts;
 use qd1_probe::Machine;
+use qd1_probe::sampler::{Change, Counters, Moment};
 
-use qd1_runner::counters::{Change, Counters, Moment};
+use crate::{ThreadPlan, ThreadResult};
 
 /// Counters around each job of a run.
-pub(crate) struct JobCounters<'a> {
+pub struct JobCounters<'a> {
     counters: Counters<'a>,
     jobs: Vec<Job>,
 }
@@ -23,13 +23,15 @@ struct Job {
 }
 
 impl<'a> JobCounters<'a> {
-    pub(crate) fn new(machine: &'a Machine, devices: &[Device], jobs: usize) -> Self {
+    /// Counts what the device at the bottom of `devices` does, and the machine, over so many `jobs`.
+    #[must_use]
+    pub fn new(machine: &'a Machine, devices: &[Device], jobs: usize) -> Self {
         let jobs = (0..jobs).map(|_| Job::default()).collect();
         Self { counters: Counters::new(machine, devices), jobs }
     }
 
     /// Takes the counters of the jobs whose threads are about to begin.
-    pub(crate) fn begins(&mut self, threads: &[ThreadPlan]) {
+    pub fn begins(&mut self, threads: &[ThreadPlan]) {
         for thread in threads {
             if self.jobs[thread.job].before.is_none() {
                 self.jobs[thread.job].before = Some(self.counters.now());
@@ -43,7 +45,7 @@ impl<'a> JobCounters<'a> {
     }
 
     /// Takes the counters of the job of a thread that has ended.
-    pub(crate) fn ended(&mut self, thread: &ThreadPlan) {
+    pub fn ended(&mut self, thread: &ThreadPlan) {
         let job = &mut self.jobs[thread.job];
         job.running = job.running.saturating_sub(1);
         job.after = Some(self.counters.now());

@@ -7,8 +7,8 @@
 //! high as U(K) / K times c / n, U being the upper 97.5 % limit of a Poisson count. Where that is at most 1 %, the
 //! level is a limit. Lower limits are found likewise, downwards.
 
-use super::episodes::upper_limit;
-use super::series::{Quantity, Series};
+use crate::episodes::upper_limit;
+use crate::series::{Quantity, Series};
 
 /// Cosines for the variance of a level: as in `episodes.rs`.
 const COSINES: usize = 16;
@@ -16,7 +16,7 @@ const COSINES_MAX: usize = 48;
 
 /// Which limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// Above the percentile: levels that few exceed.
     Upper,
     /// Below it: levels that few do not reach.
@@ -25,7 +25,7 @@ pub(super) enum Side {
 
 /// The share of operations (0..1, from the fastest on) at which the limit of quantile `q` on `side` lies; `None` when
 /// even the extreme operations cannot be one.
-pub(super) fn limit(series: &Series, q: f64, side: Side) -> Option<f64> {
+pub(crate) fn limit(series: &Series, q: f64, side: Side) -> Option<f64> {
     let n = series.n as f64;
     let allowed = if side == Side::Upper { 1.0 - q } else { q };
     let at = |beyond: f64| if side == Side::Upper { 1.0 - beyond } else { beyond };

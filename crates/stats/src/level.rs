@@ -25,8 +25,8 @@ use statrs::function::gamma::ln_gamma;
 
 use qd1_model::Estimate;
 
-use super::long_run::Z_975;
-use super::series::Series;
+use crate::long_run::Z_975;
+use crate::series::Series;
 
 /// Stretches that all visits are cut into together.
 const STRETCHES: usize = 96;
@@ -59,11 +59,11 @@ const OTHERS_POWER: f64 = 0.3;
 const NONE: f64 = 1e-8;
 
 /// How many there are of [`Of`].
-pub(super) const FIGURES: usize = 3;
+pub(crate) const FIGURES: usize = 3;
 
 /// A figure that moves with the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(crate) enum Of {
     /// Median latency.
     Latency,
     /// Latencies above the median.
@@ -109,12 +109,12 @@ fn sigma(number: usize) -> f64 {
 
 impl Belief {
     /// What is known of a disk of which nothing was seen.
-    pub(super) fn vague() -> &'static Self {
+    pub(crate) fn vague() -> &'static Self {
         &VAGUE
     }
 
     /// What is known of a step from the other steps of its run.
-    pub(super) fn from_others<'a>(others: impl IntoIterator<Item = &'a Evidence>) -> Self {
+    pub(crate) fn from_others<'a>(others: impl IntoIterator<Item = &'a Evidence>) -> Self {
         let mut sum = vec![0.0; VAGUE.weights.len()];
         let mut is_informed = false;
         for evidence in others {
@@ -127,17 +127,17 @@ impl Belief {
     }
 
     /// Whether the median and rate of the step do not move as those of others.
-    pub(super) fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
     /// The same for a step whose median and rate do not move as those of others.
-    pub(super) fn apart(self) -> Self {
+    pub(crate) fn apart(self) -> Self {
         Self { is_apart: true, ..self }
     }
 
     /// The half widths of a step's latencies, over the time of `around`: see [`Belief::half_width`].
-    pub(super) fn widths(&self, own: &Series, around: &Series) -> Widths {
+    pub(crate) fn widths(&self, own: &Series, around: &Series) -> Widths {
         let of = |of: Of| self.half_width(own, of, around);
         let median = of(Of::Latency);
         if !self.is_apart {
@@ -153,7 +153,7 @@ impl Belief {
     ///
     /// A single visit in which nothing moves is no evidence: a disk that is slow for seconds, now and then, does not either.
     /// So what the others say is the least that a step with one visit has.
-    pub(super) fn half_width(&self, own: &Series, of: Of, around: &Series) -> f64 {
+    pub(crate) fn half_width(&self, own: &Series, of: Of, around: &Series) -> f64 {
         if own.is_sample() || own.visits().len() < 2 && self.theirs.is_none() {
             return 0.0;
         }
@@ -171,14 +171,14 @@ impl Belief {
 
 /// Half widths that the level adds to the latencies of a step, as logarithms.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Widths {
+pub(crate) struct Widths {
     median: f64,
     tail: f64,
-    pub(super) mean: f64,
+    pub(crate) mean: f64,
 }
 
 impl Widths {
-    pub(super) fn of_quantile(self, q: f64) -> f64 {
+    pub(crate) fn of_quantile(self, q: f64) -> f64 {
         if q > 0.5 { self.tail } else { self.median }
     }
 }
@@ -232,8 +232,8 @@ fn tau_s(power: usize) -> f64 {
 /// The long run mixes more levels than a short one, and a tail is made by the slowest. The quantile over the median
 /// gives the spread seen; the part of the level's spread that was not seen is that of its average, in `half_width`.
 /// Spreads add as variances (all taken as log-normal).
-pub(super) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64) -> Estimate {
-    let estimate = super::widened(quantile, half_width);
+pub(crate) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64) -> Estimate {
+    let estimate = crate::estimate::widened(quantile, half_width);
     let z = Normal::standard().inverse_cdf(q);
     let (Some(value), Some(high)) = (estimate.value, estimate.high) else { return estimate };
     if z <= 0.0 || half_width == 0.0 {
@@ -267,13 +267,13 @@ fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch
 
 /// What the stretches of one step say: the logarithm of the likelihood of each pair of parameters, up to a constant.
 #[derive(Clone, Debug)]
-pub(super) struct Evidence {
+pub(crate) struct Evidence {
     logs: Vec<f64>,
 }
 
 impl Evidence {
     /// Of the visits of `series`; `None` where they are too few.
-    pub(super) fn new(series: &Series, of: Of) -> Option<Self> {
+    pub(crate) fn new(series: &Series, of: Of) -> Option<Self> {
         let visits = series.visits();
         let each = STRETCHES.div_ceil(visits.len().max(1));
         let stretches: Vec<Stretch> = visits.iter().flat_map(|visit| cut(series, visit.clone(), each, of)).collect();

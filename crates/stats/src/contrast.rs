@@ -9,11 +9,11 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Hist};
 
-use super::Quantiles;
+use crate::Quantiles;
 
 /// How long one kind of operation took, of one step or of several.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub struct Sample {
     lat: Hist,
     intervals: Vec<Interval>,
     class: OpClass,
@@ -22,48 +22,48 @@ pub(crate) struct Sample {
 impl Sample {
     /// Those of a step; nothing where it had none. Of requests at a fixed rate the time from issue to completion: what
     /// a worker needed to wake up is not the disk's, and would hide a cache.
-    pub(crate) fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
+    pub fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
         let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
         let served = stream.clat.as_ref().filter(|clat| stream.slat.is_none() && clat.count() > 0);
         Some(Self { lat: served.unwrap_or(&stream.lat).clone(), intervals: step.intervals.clone(), class })
     }
 
     /// The sync parts of a step's commits.
-    pub(crate) fn of_syncs(step: &StepRecord) -> Option<Self> {
+    pub fn of_syncs(step: &StepRecord) -> Option<Self> {
         let part = step.stream(OpClass::Commit)?.sync_part.as_ref().filter(|part| part.count() > 0)?;
         Some(Self { lat: part.clone(), intervals: step.intervals.clone(), class: OpClass::Commit })
     }
 
     /// Both together.
-    pub(crate) fn and(mut self, other: &Self) -> Self {
+    pub fn and(mut self, other: &Self) -> Self {
         self.lat.merge(&other.lat);
         self.intervals.extend(other.intervals.iter().cloned());
         self
     }
 
     /// Operations.
-    pub(crate) fn n(&self) -> u64 {
+    pub fn n(&self) -> u64 {
         self.lat.count()
     }
 
     /// A quantile with its interval, ns.
-    pub(crate) fn at(&self, q: f64) -> Estimate {
+    pub fn at(&self, q: f64) -> Estimate {
         Quantiles::new(&self.lat, &self.intervals, self.class).at(q)
     }
 
     /// A quantile as seen, ns.
-    pub(crate) fn seen(&self, q: f64) -> f64 {
+    pub fn seen(&self, q: f64) -> f64 {
         self.lat.quantile(q) as f64
     }
 
     /// Share of the operations at or below `ns`.
-    pub(crate) fn share_within(&self, ns: f64) -> f64 {
+    pub fn share_within(&self, ns: f64) -> f64 {
         self.lat.bins().filter(|(value, _)| *value as f64 <= ns).map(|(_, count)| count).sum::<u64>() as f64
             / self.n().max(1) as f64
     }
 
     /// The median of those above `ns`, ns.
-    pub(crate) fn median_above(&self, ns: f64) -> Option<f64> {
+    pub fn median_above(&self, ns: f64) -> Option<f64> {
         let total: u64 = self.lat.bins().filter(|(value, _)| *value as f64 > ns).map(|(_, count)| count).sum();
         let mut below = 0;
         self.lat.bins().filter(|(value, _)| *value as f64 > ns).find_map(|(value, count)| {
@@ -73,22 +73,22 @@ impl Sample {
     }
 
     /// Effective number of independent operations, at the median.
-    pub(crate) fn n_effective(&self) -> f64 {
+    pub fn n_effective(&self) -> f64 {
         self.at(0.5).n_effective.max(1.0)
     }
 }
 
 /// How far two samples differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Contrast {
+pub struct Contrast {
     /// How often the first is above the second, 0..1; a half where nothing is between them.
-    pub(crate) above: f64,
+    pub above: f64,
     /// Standard deviations that this is away from a half.
-    pub(crate) z: f64,
+    pub z: f64,
 }
 
 /// How often a latency of `a` is above one of `b`.
-pub(crate) fn contrast(a: &Sample, b: &Sample) -> Contrast {
+pub fn contrast(a: &Sample, b: &Sample) -> Contrast {
     let (mut below, mut wins) = (0u64, 0.0);
     let mut of_b = b.lat.bins().peekable();
     for (value, count) in a.lat.bins() {
@@ -105,17 +105,17 @@ pub(crate) fn contrast(a: &Sample, b: &Sample) -> Contrast {
 
 /// Where two samples come apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Split {
+pub struct Split {
     /// The latency up to which most of the one and least of the other lie, ns.
-    pub(crate) at_ns: f64,
+    pub at_ns: f64,
     /// Share of the one up to there, less that of the other.
-    pub(crate) distance: f64,
+    pub distance: f64,
     /// Whether chance does not make such a distance.
-    pub(crate) is_sure: bool,
+    pub is_sure: bool,
 }
 
 /// Finds the latency that best separates the faster sample from the slower one.
-pub(crate) fn split(fast: &Sample, slow: &Sample) -> Split {
+pub fn split(fast: &Sample, slow: &Sample) -> Split {
     let (mut best, mut at_ns) = (0.0, 0.0);
     let (mut of_fast, mut of_slow) = (0u64, 0u64);
     let mut others = slow.lat.bins().peekable();
@@ -136,10 +136,10 @@ pub(crate) fn split(fast: &Sample, slow: &Sample) -> Split {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
+    use crate::samples;
 
     fn sample(lat_ns: u64) -> Sample {
-        let (stream, intervals) = testing::stream(OpClass::Read, 4096, 10, lat_ns);
+        let (stream, intervals) = samples::stream(OpClass::Read, 4096, 10, lat_ns);
         Sample { lat: stream.lat, intervals, class: OpClass::Read }
     }
 

@@ -11,7 +11,7 @@ use qd1_model::op::OpClass;
 use qd1_model::record::StepRecord;
 
 use super::trace::{CLASSES, Trace};
-use crate::stats;
+use crate as stats;
 
 /// Rounds of a window.
 const ROUNDS: usize = 5;

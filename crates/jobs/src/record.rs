@@ -1,13 +1,11 @@
 //! A run of jobs as qd1's own Record, so that it can be saved, shown in every format and analysed again.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use qd1_clock as clock;
 use qd1_engine::merge::Merger;
 use qd1_fio::FioJob;
-use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, Distribution, SyncMode};
-use qd1_jobs::ThreadResult;
 use qd1_model::Subject;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::op::Ended;
@@ -18,31 +16,30 @@ use qd1_model::plan::{
 use qd1_model::record::{IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
 
-use super::kernel::JobCounters;
+use crate::{JobCounters, ThreadResult};
 
 /// Length of the threads' intervals, ns.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// Identifier and start time of a run.
-pub(crate) struct Start {
-    pub(crate) id: String,
-    pub(crate) unix_ns: u64,
-    pub(crate) ns: u64,
+/// The start of a run of jobs.
+pub struct RunStart {
+    /// Its identifier.
+    pub id: String,
+    /// Wall clock, ns since the Unix epoch.
+    pub unix_ns: u64,
+    /// The clock of requests, ns.
+    pub ns: u64,
+    /// The command that repeats it.
+    pub command: Vec<String>,
 }
 
-/// Returns the place that represents the whole run: the first file, or the directory where it will be.
-pub(crate) fn place(jobs: &[FioJob]) -> PathBuf {
-    let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
-    let path = qd1_system::trust::existing_part(Path::new(first.as_deref().unwrap_or_default()));
-    std::fs::canonicalize(&path).unwrap_or(path)
-}
-
-/// Returns the Record of a run.
-pub(crate) fn record(
+/// Returns the Record of a run at `place`, the path that represents all files of the jobs.
+#[must_use]
+pub fn record(
     jobs: &[FioJob],
     results: &[ThreadResult],
     environment: Environment,
-    start: &Start,
+    start: &RunStart,
     place: &Path,
     kernel: &JobCounters<'_>,
     interrupted: bool,
@@ -63,11 +60,6 @@ pub(crate) fn record(
         })
         .collect();
     let plans = jobs.iter().zip(&names).map(|(job, name)| step_plan(job, name)).collect();
-    let mut command = vec!["qd1".to_owned()];
-    command.extend(std::env::args_os().skip(1).map(|word| with_absolute_path(&word.to_string_lossy())));
-    if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
-        command.insert(1, "fio".to_owned());
-    }
     let seed = jobs.first().and_then(|job| job.randseed).unwrap_or(0);
     let plan = Plan::new("fio", Subject::Jobs, target(jobs, place, &environment), seed);
     let plan = Plan { steps: plans, ..plan };
@@ -75,15 +67,8 @@ pub(crate) fn record(
         elapsed_ns: clock::now_ns() - start.ns,
         interrupted,
         steps,
-        ..Record::begin(start.id.clone(), command, start.unix_ns, plan, environment)
+        ..Record::begin(start.id.clone(), start.command.clone(), start.unix_ns, plan, environment)
     }
-}
-
-/// Returns a word of the command line, with the name of an existing file as its absolute path.
-fn with_absolute_path(word: &str) -> String {
-    let file = Some(Path::new(word)).filter(|path| !word.starts_with('-') && path.is_file());
-    let absolute = file.and_then(|file| std::fs::canonicalize(file).ok());
-    absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
 /// Returns the jobs' names, made unique: a second `job` is `job-2`.

@@ -2,13 +2,13 @@
 //!
 //! The segmentation ([`super::segment`]) proposes; a test confirms or rejects. Between the stretches on both sides of a
 //! proposal the mean logarithms are compared, wild points clipped, by Welch's t. Two variances of these means allow for
-//! dependence: the long-run variance of each stretch ([`crate::stats`]), which knows few degrees of freedom in a short
+//! dependence: the long-run variance of each stretch ([`crate`]), which knows few degrees of freedom in a short
 //! one, and each stretch's own variance times an inflation taken from the whole series; the smaller chance counts. The
 //! least sure proposal goes first, its stretches become one, and the others are tested again, until all are beyond
 //! [`DOUBT`] and at least [`STEP_MIN`] in size.
 //!
 //! Sizes are ratios of the figures of both stretches, the points next to the change left out; their intervals come from
-//! the figures' own intervals ([`crate::stats`]), added as independent errors of the logarithms.
+//! the figures' own intervals ([`crate`]), added as independent errors of the logarithms.
 
 use qd1_model::Estimate;
 use qd1_model::op::OpClass;
@@ -17,8 +17,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::segment::{Costs, STRETCH_MIN};
 use super::trace::{Trace, median};
-use crate::stats;
-use crate::stats::long_run::long_run;
+use crate as stats;
+use crate::long_run::long_run;
 
 /// Largest chance of a step of this size in an unchanged series, for each change.
 const DOUBT: f64 = 1e-4;

@@ -3,12 +3,14 @@
 use std::f64::consts::TAU;
 
 /// SplitMix64 (Steele et al. 2014).
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Begins at `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d }
     }
 
@@ -21,12 +23,12 @@ impl Random {
     }
 
     /// Uniform in 0..1, never 0.
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         ((self.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     /// Standard normal, by Box and Muller.
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (TAU * self.uniform()).cos()
     }
 }

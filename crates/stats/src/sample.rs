@@ -9,7 +9,7 @@
 
 use qd1_model::record::Interval;
 
-use super::long_run::{BATCHES_MIN, LongRun};
+use crate::long_run::{BATCHES_MIN, LongRun};
 
 /// Longest part of the span that visits of a sample take together.
 const SHARE_MAX: f64 = 0.01;
@@ -17,7 +17,7 @@ const SHARE_MAX: f64 = 0.01;
 const SPAN_MIN_NS: f64 = 1.2e12;
 
 /// Whether the visits of `intervals` are a sample of their span.
-pub(super) fn is_one(intervals: &[Interval]) -> bool {
+pub(crate) fn is_one(intervals: &[Interval]) -> bool {
     let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { return false };
     let span_ns = last.start_ns.saturating_sub(first.start_ns) as f64;
     span_ns >= SPAN_MIN_NS
@@ -27,7 +27,7 @@ pub(super) fn is_one(intervals: &[Interval]) -> bool {
 
 /// Variance of the sum of `residuals`, one a visit in time order, which add up to zero; `None` for fewer than
 /// [`BATCHES_MIN`].
-pub(super) fn variance(residuals: &[f64]) -> Option<LongRun> {
+pub(crate) fn variance(residuals: &[f64]) -> Option<LongRun> {
     let count = residuals.len() as f64;
     if residuals.len() < BATCHES_MIN {
         return None;

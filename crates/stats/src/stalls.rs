@@ -24,14 +24,14 @@
 //!
 //! All steps with visits that did the same kind of operation are taken together: what stops the disk stops each of them.
 
+use qd1_model::Estimate;
 use qd1_model::hist::{COARSE_BINS, coarse_index};
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, StepRecord};
-use qd1_model::{Estimate, Record};
 
-use super::episodes::upper_limit;
-use super::level::{Belief, Of};
-use super::series::{Series, bin_middle_ns, of_class};
+use crate::episodes::upper_limit;
+use crate::level::{Belief, Of};
+use crate::series::{Series, bin_middle_ns, of_class};
 
 /// From so long a wait on it is a stall: the interval at which etcd's leader is heard from, and as long as a person
 /// takes for immediate.
@@ -66,15 +66,12 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// What the steps of `record` with visits saw of them; `None` where none of these did this kind of operation.
+    /// What these steps with visits saw of them, each with whether its requests are due at their own times; `None` where none
+    /// of them did this kind of operation.
     #[must_use]
-    pub fn new(record: &Record, class: OpClass) -> Option<Self> {
+    pub fn new<'a>(steps: impl IntoIterator<Item = (&'a StepRecord, bool)>, class: OpClass) -> Option<Self> {
         let mut all = Self { longest_ns: Vec::new(), stalls: Vec::new(), watched_ns: 0.0, level: 0.0, ios: 0 };
-        for planned in record.plan.steps.iter().filter(|planned| planned.visits > 1) {
-            if let Some(step) = record.step(&planned.name) {
-                all.add(step, class, planned.is_open());
-            }
-        }
+        steps.into_iter().for_each(|(step, is_open)| all.add(step, class, is_open));
         (all.ios > 0).then_some(all)
     }
 
@@ -172,7 +169,8 @@ fn hill(longest: &[f64]) -> f64 {
 
 /// Returns the longest wait, ns, that another run would not exceed in three of four: between what this one saw and the upper
 /// limit of `longest`, which Frechet's law puts at 19 to 1. `None` where there is none.
-pub(crate) fn likely_longest_ns(longest: &Estimate) -> Option<f64> {
+#[must_use]
+pub fn likely_longest_ns(longest: &Estimate) -> Option<f64> {
     let (seen, high) = longest.value.zip(longest.high)?;
     Some(seen * (high / seen).powf(LIKELY_ODDS.ln() / UPPER_ODDS.ln()))
 }
@@ -180,26 +178,19 @@ pub(crate) fn likely_longest_ns(longest: &Estimate) -> Option<f64> {
 /// Lower 97.5 % limit of the mean of a Poisson count `k`, as [`upper_limit`].
 fn lower_limit(k: f64) -> f64 {
     let k = k.max(0.1);
-    (k * (1.0 - 1.0 / (9.0 * k) - super::Z_975 / (3.0 * k.sqrt())).max(0.0).powi(3)).max(0.0)
+    (k * (1.0 - 1.0 / (9.0 * k) - crate::Z_975 / (3.0 * k.sqrt())).max(0.0).powi(3)).max(0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
     use qd1_model::hist::CoarseHist;
-    use qd1_model::plan::{Arrival, Rw, Sync};
     use qd1_model::record::IntervalStream;
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A step of 12 visits of a second, 5 s apart, whose reads take so long, by visit; one after another, or due at 10 a
-    /// second.
-    fn record(arrival: Arrival, latencies: impl Fn(u64) -> Vec<u64>) -> Record {
-        let mut record = testing::empty();
-        let work = qd1_model::plan::IoWork { arrival, ..testing::io(Rw::Randread, 4096, Sync::None, true) };
-        testing::step(&mut record, "reads", work, 1, 1);
-        record.plan.steps[0].visits = 12;
+    /// A step of 12 visits of a second, 5 s apart, whose reads take so long, by visit.
+    fn step(latencies: impl Fn(u64) -> Vec<u64>) -> StepRecord {
         let visit = |number: u64| {
             let mut coarse = CoarseHist::default();
             let all = latencies(number);
@@ -209,12 +200,12 @@ mod tests {
             let stream = IntervalStream { class, ios, bytes: 0, lat_sum_ns, lat_max_ns, bins };
             Interval { start_ns: number * 5 * SECOND_NS, length_ns: SECOND_NS, streams: vec![stream] }
         };
-        record.steps[0].intervals = (0..12).map(visit).collect();
-        record
+        StepRecord { intervals: (0..12).map(visit).collect(), ..StepRecord::default() }
     }
 
-    fn of(record: &Record) -> Stalls {
-        Stalls::new(record, OpClass::Read).unwrap()
+    /// Of reads one after another.
+    fn closed(latencies: impl Fn(u64) -> Vec<u64>) -> Stalls {
+        Stalls::new([(&step(latencies), false)], OpClass::Read).unwrap()
     }
 
     /// As many of a millisecond as fit beside those, one after another, in a second.
@@ -226,7 +217,7 @@ mod tests {
     #[test]
     fn a_stall_counts_for_its_time_and_not_for_its_one_request() {
         let one_in_three = |visit| if visit % 3 == 0 { beside(&[400_000_000]) } else { beside(&[]) };
-        let share = of(&record(Arrival::Closed, one_in_three)).share();
+        let share = closed(one_in_three).share();
         // Four times 300 ms of 12 s, at which another request would have waited 100 ms and more.
         assert!((share.value.unwrap() - 0.1).abs() < 0.001, "{share:?}");
         // Exact Poisson limits of four: 1.09 and 10.24.
@@ -239,13 +230,13 @@ mod tests {
         let one_in_four = |visit| {
             if visit % 4 == 0 { vec![300_000_000, 200_000_000, 50_000_000, 1_000_000] } else { vec![1_000_000; 4] }
         };
-        let share = of(&record(Arrival::Fixed { iops: 4.0 }, one_in_four)).share();
+        let share = Stalls::new([(&step(one_in_four), true)], OpClass::Read).unwrap().share();
         assert!((share.value.unwrap() - 6.0 / 48.0).abs() < 1e-9, "{share:?}");
     }
 
     #[test]
     fn no_stall_is_not_none_for_ever() {
-        let stalls = of(&record(Arrival::Closed, |_| beside(&[])));
+        let stalls = closed(|_| beside(&[]));
         let share = stalls.share();
         // 3.69 of 100 ms in 12 s.
         assert!(share.value == Some(0.0) && (share.high.unwrap() - 0.0307).abs() < 0.001, "{share:?}");
@@ -256,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_longest_stall_that_is_one_of_a_kind_says_little_of_another_run() {
-        let stalls = of(&record(Arrival::Closed, |visit| beside(if visit == 7 { &[600_000_000] } else { &[] })));
+        let stalls = closed(|visit| beside(if visit == 7 { &[600_000_000] } else { &[] }));
         let longest = stalls.longest();
         assert_eq!((longest.value, longest.low), (Some(600e6), Some(600e6)));
         assert!(longest.high.is_none_or(|high| high > 10e9), "{longest:?}");
@@ -271,7 +262,7 @@ mod tests {
             9 => 100_000_000,
             _ => 1_000_000,
         };
-        let longest = of(&record(Arrival::Closed, |visit| beside(&[stalls_ns(visit)]))).longest();
+        let longest = closed(|visit| beside(&[stalls_ns(visit)])).longest();
         assert_eq!(longest.value, Some(130e6));
         assert!(longest.high.is_some_and(|high| high > 200e6 && high < 600e6), "{longest:?}");
     }
@@ -286,10 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn without_visits_there_are_no_figures_of_stalls() {
-        let mut record = record(Arrival::Closed, |_| beside(&[]));
-        record.plan.steps[0].visits = 1;
-        assert!(Stalls::new(&record, OpClass::Read).is_none());
-        assert!(Stalls::new(&record, OpClass::Commit).is_none());
+    fn without_an_operation_of_the_kind_there_are_no_figures_of_stalls() {
+        assert!(Stalls::new([(&step(|_| beside(&[])), false)], OpClass::Commit).is_none());
     }
 }

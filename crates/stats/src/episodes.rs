@@ -16,8 +16,8 @@
 //! they add nothing; so what they add is taken as no more than a regression over the batches says. A level of fewer
 //! than [`EPISODES_MIN`] episodes that matters less widens the interval by that much, as one more independent error.
 
-use super::long_run::Z_975;
-use super::series::{Quantity, Series};
+use crate::long_run::Z_975;
+use crate::series::{Quantity, Series};
 
 /// Effective episodes below which a level widens even the figures that it hardly moves. Chosen on the tuned part of the
 /// coverage table.
@@ -48,7 +48,7 @@ struct Level {
 
 /// The levels of a series whose exceedances are clustered.
 #[derive(Debug)]
-pub(super) struct Episodes {
+pub(crate) struct Episodes {
     levels: Vec<Level>,
     /// Whether the batches are moments drawn at random, whose number is known and needs no estimate.
     is_sample: bool,
@@ -56,26 +56,26 @@ pub(super) struct Episodes {
 
 /// The episodes that a figure rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct EpisodeBasis {
+pub(crate) struct EpisodeBasis {
     /// Fewest episodes of a level that matters; infinite when none does.
-    pub(super) on: f64,
+    pub(crate) on: f64,
     /// Factor on the half width, at least 1.
-    pub(super) widen: f64,
+    pub(crate) widen: f64,
 }
 
 impl EpisodeBasis {
     /// A figure that rests on no episodes.
-    pub(super) const NOTHING: Self = Self { on: f64::INFINITY, widen: 1.0 };
+    pub(crate) const NOTHING: Self = Self { on: f64::INFINITY, widen: 1.0 };
 
     /// Degrees of freedom that it leaves a variance.
-    pub(super) fn degrees(self) -> f64 {
+    pub(crate) fn degrees(self) -> f64 {
         self.on.max(1.0)
     }
 }
 
 impl Episodes {
     /// Looks at the levels of `series`.
-    pub(super) fn new(series: &Series) -> Self {
+    pub(crate) fn new(series: &Series) -> Self {
         let n = series.n as f64;
         let mut edges = Vec::new();
         let mut count = EXCEEDANCES_MIN;
@@ -99,7 +99,7 @@ impl Episodes {
     /// on. `added(edge)` is what the operations at or above a level add to the sum beyond their share; what those
     /// below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits already
     /// know how skewed their number is.
-    pub(super) fn under(
+    pub(crate) fn under(
         &self,
         residuals: &[f64],
         half_width: f64,
@@ -143,7 +143,7 @@ fn clustered(series: &Series, ios: &[f64], edge: usize, share: f64) -> Option<Le
 
 /// Upper 97.5 % limit of the mean of a Poisson count `k` (Byar's approximation; Breslow and Day 1987, Statistical
 /// Methods in Cancer Research II, p. 69).
-pub(super) fn upper_limit(k: f64) -> f64 {
+pub(crate) fn upper_limit(k: f64) -> f64 {
     let next = k + 1.0;
     next * (1.0 - 1.0 / (9.0 * next) + Z_975 / (3.0 * next.sqrt())).powi(3)
 }

@@ -8,35 +8,18 @@
 //! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and
 //! so is that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
-pub(crate) mod contrast;
-mod episodes;
-mod invert;
-mod level;
-pub(crate) mod long_run;
-mod meanwhile;
-mod rank;
-mod sample;
-mod series;
-mod stalls;
-
 use std::rc::Rc;
 
 use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
 
-use episodes::EpisodeBasis;
-use invert::Side;
-pub use level::Belief;
-use level::Widths;
-use long_run::LongRun;
-pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
-pub use meanwhile::{Around, Meanwhile, at_own_times, both};
-use series::Quantity;
-pub(crate) use series::Series;
-pub(crate) use series::bin_ends_ns;
-pub(crate) use stalls::likely_longest_ns;
-pub use stalls::{STALL_NS, Stalls};
+use crate::episodes::EpisodeBasis;
+use crate::invert::{self, Side};
+use crate::level::{self, Belief, Widths};
+use crate::long_run::{LongRun, Z_975, t_975};
+use crate::rank;
+use crate::series::{Quantity, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
 /// has as many: a handful of exceedances says little of how they cluster, and runs in which they happen not to would
@@ -87,12 +70,14 @@ impl Quantiles {
     }
 
     /// The same with what is known of the level from other steps of the run.
-    pub(crate) fn knowing(belief: &Belief, hist: &Hist, series: Series) -> Self {
+    pub fn knowing(belief: &Belief, hist: &Hist, series: Series) -> Self {
         let widths = belief.widths(&series, &series);
         Self { sorted: Sorted::new(hist), n: hist.count(), course: Rc::new(Course { series, widths }) }
     }
 
-    pub(crate) fn series(&self) -> &Series {
+    /// Returns how the stream went over time.
+    #[must_use]
+    pub fn series(&self) -> &Series {
         &self.course.series
     }
 
@@ -208,7 +193,7 @@ fn per_second<const N: usize>(
 
 /// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`. Not resolved
 /// where that alone is more than a factor of ten.
-fn widened(estimate: Estimate, level: f64) -> Estimate {
+pub(crate) fn widened(estimate: Estimate, level: f64) -> Estimate {
     if level == 0.0 {
         return estimate;
     }
@@ -228,7 +213,7 @@ fn widened(estimate: Estimate, level: f64) -> Estimate {
 }
 
 /// `estimate` with wider limits, and as many effective samples fewer as that takes.
-fn with_limits(estimate: Estimate, low: Option<f64>, high: Option<f64>) -> Estimate {
+pub(crate) fn with_limits(estimate: Estimate, low: Option<f64>, high: Option<f64>) -> Estimate {
     let width = |low: Option<f64>, high: Option<f64>| Some((high? / low?).ln());
     let narrower = match (width(estimate.low, estimate.high), width(low, high)) {
         (Some(before), Some(now)) if before.is_finite() && now > 0.0 => (before / now).powi(2),
@@ -248,7 +233,8 @@ pub fn precise_enough(estimate: &Estimate, tolerance: f64) -> bool {
 }
 
 /// Standard deviation of the logarithm, from the interval.
-pub(crate) fn sigma(estimate: &Estimate) -> Option<f64> {
+#[must_use]
+pub fn sigma(estimate: &Estimate) -> Option<f64> {
     let (low, high) = (estimate.low?, estimate.high?);
     (low > 0.0 && high >= low).then(|| (high / low).ln() / (2.0 * Z_975))
 }
@@ -259,7 +245,8 @@ fn half_width(estimate: &Estimate) -> Option<f64> {
 }
 
 /// `estimate` times `factor`.
-pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
+#[must_use]
+pub fn scaled(estimate: Estimate, factor: f64) -> Estimate {
     let times = |value: Option<f64>| value.map(|v| v * factor);
     Estimate { value: times(estimate.value), low: times(estimate.low), high: times(estimate.high), ..estimate }
 }
@@ -269,7 +256,7 @@ pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
 ///
 /// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
 /// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
-fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
+pub(crate) fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     let (x, y) = (series.each(x), series.each(y));
     let (n, total) = (series.n, y.iter().sum::<f64>());
     if n == 0 || total <= 0.0 {
@@ -316,7 +303,7 @@ fn ratio_basis(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> Ep
 }
 
 /// x_i - `ratio` y_i.
-fn residuals(x: &[f64], y: &[f64], ratio: f64) -> Vec<f64> {
+pub(crate) fn residuals(x: &[f64], y: &[f64], ratio: f64) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| x - ratio * y).collect()
 }
 
@@ -340,7 +327,7 @@ impl Inflation {
 }
 
 /// The quantile through `value_at`, which maps a fractional rank of 1..=n to a latency.
-fn quantile_of(series: &Series, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
+pub(crate) fn quantile_of(series: &Series, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
     let needed = rank::samples_needed(q);
     if n == 0 {
         return Estimate { n_needed: needed as u64, ..Estimate::default() };
@@ -432,7 +419,7 @@ fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     let Some((edge, p)) = series.edge_for(share) else {
         // All in one bin: what varies is below the resolution, but for what their sums tell (see `within_one_bin`).
         let count = series.batches().len();
-        return (count >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df: count as f64 });
+        return (count >= crate::long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df: count as f64 });
     };
     let run = series.run_above(edge, p)?;
     let vif = run.variance / (series.n as f64 * p * (1.0 - p));
@@ -472,7 +459,7 @@ impl Sorted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
+    use crate::samples;
     use proptest::prelude::*;
     use qd1_model::hist::CoarseHist;
     use qd1_model::record::IntervalStream;
@@ -551,7 +538,7 @@ mod tests {
 
     #[test]
     fn p999_of_300_commits_is_not_resolved_and_says_what_it_needs() {
-        let (stream, intervals) = testing::stream(CLASS, 4096, 15, 1_000_000);
+        let (stream, intervals) = samples::stream(CLASS, 4096, 15, 1_000_000);
         let estimate = quantile(&stream.lat, &intervals, CLASS, 0.999);
         assert_eq!((estimate.value, estimate.high, estimate.n), (None, None, 300));
         assert!(estimate.n_needed >= 3688, "{}", estimate.n_needed);
@@ -591,7 +578,7 @@ mod tests {
 
     #[test]
     fn rates_count_time_and_means_count_operations() {
-        let (stream, intervals) = testing::stream(CLASS, 4096, 50, 1_000_000);
+        let (stream, intervals) = samples::stream(CLASS, 4096, 50, 1_000_000);
         let rate = rate(&intervals, CLASS);
         assert_eq!(rate.value, Some(500.0));
         assert_eq!(byte_rate(&intervals, CLASS).value, Some(500.0 * 4096.0));
@@ -602,7 +589,7 @@ mod tests {
 
     #[test]
     fn three_intervals_show_a_rate_but_pretend_no_interval() {
-        let (stream, mut intervals) = testing::stream(CLASS, 4096, 50, 1_000_000);
+        let (stream, mut intervals) = samples::stream(CLASS, 4096, 50, 1_000_000);
         intervals.truncate(3);
         let rate = rate(&intervals, CLASS);
         assert_eq!((rate.value, rate.low, rate.high), (Some(500.0), None, None));

@@ -23,7 +23,7 @@ use statrs::function::factorial::ln_binomial;
 use statrs::function::gamma::gamma_ur;
 
 use super::trace::{CLASSES, Trace, median, of_class};
-use crate::stats::long_run::t_975;
+use crate::long_run::t_975;
 
 /// Most intervals looked at, from the end: two minutes.
 const INTERVALS_MAX: usize = 1200;

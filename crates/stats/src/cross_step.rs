@@ -18,15 +18,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use qd1_model::Record;
+use qd1_model::Estimate;
 use qd1_model::hist::{COARSE_BINS, coarse_index};
 use qd1_model::plan::{Order, StepPlan, Sync, Work};
 use qd1_model::record::StepRecord;
 
-use super::episodes::upper_limit;
-use super::level::{self, Belief, Evidence, Of, Widths};
-use super::series::{Batch, Quantity, Series, bin_middle_ns};
-use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
+use crate::episodes::upper_limit;
+use crate::estimate::{quantile_of, ratio, scaled, widened, with_limits};
+use crate::level::{self, Belief, Evidence, Of, Widths};
+use crate::rank;
+use crate::series::{Batch, Quantity, Series, bin_middle_ns};
 
 /// Moments of other steps that are looked at for all steps together, several times those of a check; and for each at least.
 const MOMENTS_MAX: usize = 20_000;
@@ -106,7 +107,7 @@ fn range(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The courses of all steps of a run whose visits take turns.
 #[derive(Default)]
-pub struct Meanwhile {
+pub struct CrossStep {
     courses: Vec<Course>,
     /// Steps whose requests are due at their own times.
     is_open: BTreeSet<String>,
@@ -114,17 +115,13 @@ pub struct Meanwhile {
     once: BTreeSet<String>,
 }
 
-impl Meanwhile {
-    /// Of the steps of a run; empty where none of them has visits, and of a check over hours, whose steps see the same
-    /// moments.
+impl CrossStep {
+    /// Of the steps of a run, as planned and as measured; empty where none of them has visits.
     #[must_use]
-    pub fn new(record: &Record) -> Self {
-        if record.plan.over.is_some() {
-            return Self::default();
-        }
-        let open = record.plan.steps.iter().filter(|planned| planned.is_open());
+    pub fn new(planned: &[StepPlan], steps: &[StepRecord]) -> Self {
+        let open = planned.iter().filter(|planned| planned.is_open());
         let is_open: BTreeSet<String> = open.map(|planned| planned.name.clone()).collect();
-        let visited = record.steps.iter().filter_map(|step| {
+        let visited = steps.iter().filter_map(|step| {
             // The most frequent kind of operation of each tells most of its times.
             let most = step.streams.iter().max_by_key(|stream| stream.lat.count())?;
             let series = Series::while_active(&step.intervals, most.class);
@@ -144,13 +141,13 @@ impl Meanwhile {
                 && !planned.is_open()
                 && matches!(&planned.work, Work::Io(io) if io.sync != Sync::EndFsync && io.order != Order::RandomFull)
         };
-        let once = record.plan.steps.iter().filter(is_plain).map(|planned| planned.name.clone()).collect();
+        let once = planned.iter().filter(is_plain).map(|planned| planned.name.clone()).collect();
         Self { courses: visited.collect(), is_open, once }
     }
 
     /// What the other steps tell of how the level of `step` moves.
     #[must_use]
-    pub(crate) fn belief(&self, step: &StepRecord, own: &Series) -> Belief {
+    pub fn belief(&self, step: &StepRecord, own: &Series) -> Belief {
         let others = self.others(step).into_iter();
         let known = Belief::from_others(others.filter_map(|course| course.evidence.as_ref()));
         if self.is_apart(own, step) { known.apart() } else { known }
@@ -192,7 +189,7 @@ impl Meanwhile {
 
     /// What `step` would have measured instead of `own`, had it been there all the time; `None` without visits or other steps.
     #[must_use]
-    pub(crate) fn around(&self, step: &StepRecord, own: &Series, belief: &Belief) -> Option<Around> {
+    pub fn estimate(&self, step: &StepRecord, own: &Series, belief: &Belief) -> Option<CrossEstimates> {
         let others = self.others(step);
         if others.is_empty() {
             return None;
@@ -215,7 +212,7 @@ impl Meanwhile {
         let series = own.clone().with(there);
         let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
         let stalled = base.is_open.then(|| base.stalled_at_most_ns() / latencies_ns);
-        Some(Around {
+        Some(CrossEstimates {
             widths: belief.widths(own, &series),
             width_of_rate: belief.half_width(own, Of::Rate, &series),
             series,
@@ -233,7 +230,7 @@ fn some_of<'a>(others: &'a [&'a Course]) -> impl Iterator<Item = &'a Moment> {
 }
 
 /// The figures of a step over the time of the whole run.
-pub struct Around {
+pub struct CrossEstimates {
     series: Series,
     widths: Widths,
     /// The same of rates.
@@ -242,7 +239,7 @@ pub struct Around {
     stalled: Option<f64>,
 }
 
-impl Around {
+impl CrossEstimates {
     /// Quantile `q` of the latencies, ns.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Estimate {
@@ -294,7 +291,7 @@ pub fn at_own_times(estimate: Estimate, q: f64) -> Estimate {
 
 /// A step's own figure with an interval that holds both; not resolved where one of them is not.
 #[must_use]
-pub fn both(own: Estimate, around: Option<Estimate>) -> Estimate {
+pub fn union(own: Estimate, around: Option<Estimate>) -> Estimate {
     let Some(around) = around else { return own };
     let low = own.low.zip(around.low).map(|(own, around)| own.min(around));
     if own.is_resolved() && !around.is_resolved() {
@@ -534,17 +531,17 @@ mod tests {
         step("commits", OpClass::Commit, 2 * SECOND_NS, latencies)
     }
 
-    fn around(steps: &[StepRecord; 2]) -> Around {
-        around_in(&meanwhile(steps), steps).unwrap()
+    fn around(steps: &[StepRecord; 2]) -> CrossEstimates {
+        estimate_in(&cross_step(steps), steps).unwrap()
     }
 
-    fn around_in(seen: &Meanwhile, steps: &[StepRecord]) -> Option<Around> {
+    fn estimate_in(seen: &CrossStep, steps: &[StepRecord]) -> Option<CrossEstimates> {
         let own = Series::while_active(&steps[0].intervals, OpClass::Read);
-        seen.around(&steps[0], &own, &seen.belief(&steps[0], &own))
+        seen.estimate(&steps[0], &own, &seen.belief(&steps[0], &own))
     }
 
-    fn meanwhile(steps: &[StepRecord]) -> Meanwhile {
-        Meanwhile::new(&Record { steps: steps.to_vec(), ..crate::testing::empty() })
+    fn cross_step(steps: &[StepRecord]) -> CrossStep {
+        CrossStep::new(&[], steps)
     }
 
     /// A visit of commits in which none was completed passed for one with latencies of a nanosecond: billions of reads were
@@ -565,11 +562,10 @@ mod tests {
     #[test]
     fn steady_others_leave_a_step_as_it_is() {
         let steps = [reads(), commits(|_| busy(1_000_000))];
-        let (around, own) =
-            (around(&steps), super::super::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read));
+        let (around, own) = (around(&steps), crate::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read));
         let ratio = around.mean().value.unwrap() / own.value.unwrap();
         assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
-        let rate = around.rate().value.unwrap() / super::super::rate(&steps[0].intervals, OpClass::Read).value.unwrap();
+        let rate = around.rate().value.unwrap() / crate::rate(&steps[0].intervals, OpClass::Read).value.unwrap();
         assert!((rate - 1.0).abs() < 0.02, "{rate}");
     }
 
@@ -577,8 +573,8 @@ mod tests {
     fn a_slow_phase_that_only_commits_met_is_in_the_interval_of_reads() {
         let slow = |visit| if visit == 5 || visit == 9 { busy(5_000_000) } else { busy(1_000_000) };
         let steps = [reads(), commits(slow)];
-        let own = super::super::quantile(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read, 0.99);
-        let seen = both(own, Some(around(&steps).quantile(0.99)));
+        let own = crate::quantile(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read, 0.99);
+        let seen = union(own, Some(around(&steps).quantile(0.99)));
         assert!(own.high.unwrap() < 120_000.0, "{own:?}");
         assert!(seen.high.is_none_or(|high| high > 450_000.0), "{seen:?}");
         assert!(seen.low.unwrap() <= own.low.unwrap() && seen.value.is_none_or(|value| Some(value) == own.value));
@@ -600,13 +596,13 @@ mod tests {
         let reads = || step("reads", OpClass::Read, 0, |_| busy(100_000)[..10].to_vec());
         let others_with = |latencies: fn(u64) -> Vec<u64>| {
             let steps = [reads(), commits(latencies)];
-            let mut seen = meanwhile(&steps);
+            let mut seen = cross_step(&steps);
             seen.is_open.insert("reads".to_owned());
-            around_in(&seen, &steps).unwrap()
+            estimate_in(&seen, &steps).unwrap()
         };
         let steady = others_with(|_| busy(1_000_000));
         assert!(steady.quantile(0.5).is_resolved() && steady.mean().is_resolved());
-        let own = super::super::quantile(&reads().streams[0].lat, &reads().intervals, OpClass::Read, 0.99);
+        let own = crate::quantile(&reads().streams[0].lat, &reads().intervals, OpClass::Read, 0.99);
         let p99 = at_own_times(own, 0.99);
         assert!(own.is_resolved() && !p99.is_resolved() && p99.low == own.low && p99.n_needed > p99.n, "{p99:?}");
         assert_eq!(at_own_times(own, 0.5), own);
@@ -622,11 +618,11 @@ mod tests {
             let mut steps = [reads.clone(), commits(|_| busy(200_000))];
             let met = commits(|_| [busy(200_000), vec![stall_ns]].concat());
             steps[1].intervals[20] = met.intervals[20].clone();
-            let mut seen = meanwhile(&steps);
+            let mut seen = cross_step(&steps);
             seen.is_open.insert("reads".to_owned());
-            around_in(&seen, &steps).unwrap()
+            estimate_in(&seen, &steps).unwrap()
         };
-        let share = |around: &Around| around.stalled.unwrap() / upper_limit(1.0);
+        let share = |around: &CrossEstimates| around.stalled.unwrap() / upper_limit(1.0);
         let short = with_stall_of(4_200_000);
         assert!(share(&short) < STALLED_MAX / 5.0 && short.mean().is_resolved(), "{}", share(&short));
         let long = with_stall_of(8_000_000);
@@ -636,19 +632,19 @@ mod tests {
     #[test]
     fn stalls_that_others_met_are_in_the_mean() {
         let steps = [reads(), commits(stalled)];
-        let own = super::super::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read);
-        let seen = both(own, Some(around(&steps).mean()));
+        let own = crate::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read);
+        let seen = union(own, Some(around(&steps).mean()));
         assert!(seen.high.unwrap() > 1.1 * own.high.unwrap(), "{own:?} {seen:?}");
     }
 
     #[test]
     fn without_visits_or_without_others_there_is_nothing_around() {
         let steps = [reads()];
-        assert!(around_in(&meanwhile(&steps), &steps).is_none());
+        assert!(estimate_in(&cross_step(&steps), &steps).is_none());
         let mut steps = [reads(), commits(|_| busy(1_000_000))];
         for step in &mut steps {
             step.intervals.iter_mut().enumerate().for_each(|(at, one)| one.start_ns = at as u64 * 100_000_000);
         }
-        assert!(around_in(&meanwhile(&steps), &steps).is_none());
+        assert!(estimate_in(&cross_step(&steps), &steps).is_none());
     }
 }

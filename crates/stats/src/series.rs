@@ -15,10 +15,10 @@ use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
 
-use super::episodes::Episodes;
-use super::level::{self, Evidence, Of};
-use super::long_run::{self, LongRun};
-use super::sample;
+use crate::episodes::Episodes;
+use crate::level::{self, Evidence, Of};
+use crate::long_run::{self, LongRun};
+use crate::sample;
 
 /// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
 /// freedom, and the cost of [`long_run::long_run`] grows with their square.
@@ -29,13 +29,13 @@ const OPS_PER_BATCH: f64 = 2.0;
 
 /// One kind of operation over time, in batches of one or more neighbouring intervals.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// Per batch.
     batches: Vec<Batch>,
     /// Operations per coarse bin, over all batches.
     totals: Vec<u64>,
     /// Operations.
-    pub(crate) n: u64,
+    pub n: u64,
     /// Whether each batch is a visit at a random time of a long span (see `sample.rs`).
     is_sample: bool,
     known: Known,
@@ -61,20 +61,20 @@ impl Clone for Known {
 
 /// What one batch holds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// ns since the step's measurement began.
-    pub(super) start_ns: f64,
-    pub(super) length_ns: f64,
-    pub(super) ios: f64,
-    pub(super) bytes: f64,
-    pub(super) lat_sum_ns: f64,
+    pub(crate) start_ns: f64,
+    pub(crate) length_ns: f64,
+    pub(crate) ios: f64,
+    pub(crate) bytes: f64,
+    pub(crate) lat_sum_ns: f64,
     /// Coarse bins in rising order, and how many operations are in each.
-    pub(super) bins: Vec<(u16, u32)>,
+    pub(crate) bins: Vec<(u16, u32)>,
 }
 
 /// A quantity of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Quantity {
+pub enum Quantity {
     /// Length, ns.
     Length,
     /// Operations.
@@ -88,7 +88,7 @@ pub(crate) enum Quantity {
 impl Series {
     /// [`Series::new`] without the intervals before the first and after the last operation of `class`: for figures
     /// that count operations and not time, in steps that do different things one after another.
-    pub(crate) fn while_active(intervals: &[Interval], class: OpClass) -> Self {
+    pub fn while_active(intervals: &[Interval], class: OpClass) -> Self {
         let active = |interval: &Interval| of_class(interval, class).is_some_and(|stream| stream.ios > 0);
         let first = intervals.iter().position(active).unwrap_or(0);
         let end = intervals.iter().rposition(active).map_or(0, |last| last + 1);
@@ -96,7 +96,7 @@ impl Series {
     }
 
     /// Gathers `class` from `intervals`, neighbours merged where there are too many or they hold too little.
-    pub(crate) fn new(intervals: &[Interval], class: OpClass) -> Self {
+    pub fn new(intervals: &[Interval], class: OpClass) -> Self {
         let n: u64 = intervals.iter().filter_map(|interval| of_class(interval, class)).map(|s| s.ios).sum();
         let most = ((n as f64 / OPS_PER_BATCH) as usize).clamp(1, BATCHES_MAX);
         let is_sample = sample::is_one(intervals);
@@ -133,18 +133,18 @@ impl Series {
     }
 
     /// Whether the batches are visits at random times of a long span, for which its figures speak.
-    pub(super) fn is_sample(&self) -> bool {
+    pub(crate) fn is_sample(&self) -> bool {
         self.is_sample
     }
 
     /// Variance of the sum of `residuals`, one per batch, whose sum is zero; `None` for fewer than
     /// [`long_run::BATCHES_MIN`].
-    pub(super) fn run(&self, residuals: &[f64]) -> Option<LongRun> {
+    pub(crate) fn run(&self, residuals: &[f64]) -> Option<LongRun> {
         if self.is_sample { sample::variance(residuals) } else { long_run::long_run(residuals) }
     }
 
     /// Two estimates of it, as [`long_run::long_runs`].
-    pub(super) fn runs(&self, residuals: &[f64], fixed: usize, most: usize) -> Option<[LongRun; 2]> {
+    pub(crate) fn runs(&self, residuals: &[f64], fixed: usize, most: usize) -> Option<[LongRun; 2]> {
         if self.is_sample {
             return sample::variance(residuals).map(|run| [run; 2]);
         }
@@ -152,12 +152,12 @@ impl Series {
     }
 
     /// The batches in time order.
-    pub(super) fn batches(&self) -> &[Batch] {
+    pub(crate) fn batches(&self) -> &[Batch] {
         &self.batches
     }
 
     /// This series and more batches, in time order.
-    pub(super) fn with(mut self, more: Vec<Batch>) -> Self {
+    pub(crate) fn with(mut self, more: Vec<Batch>) -> Self {
         for (bin, count) in more.iter().flat_map(|batch| &batch.bins) {
             self.totals[usize::from(*bin)] += u64::from(*count);
         }
@@ -169,25 +169,25 @@ impl Series {
     }
 
     /// Variance of the operations in coarse bin `edge` or above, which `share` of all reach, as [`Series::run`].
-    pub(super) fn run_above(&self, edge: usize, share: f64) -> Option<LongRun> {
+    pub(crate) fn run_above(&self, edge: usize, share: f64) -> Option<LongRun> {
         *self.known.runs.borrow_mut().entry(edge).or_insert_with(|| {
-            let residuals = super::residuals(&self.exceedances(edge), &self.each(Quantity::Ios), share);
+            let residuals = crate::estimate::residuals(&self.exceedances(edge), &self.each(Quantity::Ios), share);
             self.run(&residuals)
         })
     }
 
     /// Its clustered levels.
-    pub(super) fn episodes(&self) -> Rc<Episodes> {
+    pub(crate) fn episodes(&self) -> Rc<Episodes> {
         Rc::clone(self.known.episodes.get_or_init(|| Rc::new(Episodes::new(self))))
     }
 
     /// What its stretches say of its level.
-    pub(super) fn evidence(&self, of: Of) -> Option<&Evidence> {
+    pub(crate) fn evidence(&self, of: Of) -> Option<&Evidence> {
         self.known.evidence[of as usize].get_or_init(|| Evidence::new(self, of)).as_ref()
     }
 
     /// One value per batch.
-    pub(crate) fn each(&self, of: Quantity) -> Vec<f64> {
+    pub fn each(&self, of: Quantity) -> Vec<f64> {
         self.batches
             .iter()
             .map(|batch| match of {
@@ -200,7 +200,7 @@ impl Series {
     }
 
     /// Per batch, the operations in coarse bin `edge` or above.
-    pub(crate) fn exceedances(&self, edge: usize) -> Vec<f64> {
+    pub fn exceedances(&self, edge: usize) -> Vec<f64> {
         let above = |batch: &Batch| {
             let from = batch.bins.partition_point(|(bin, _)| usize::from(*bin) < edge);
             batch.bins[from..].iter().map(|(_, count)| f64::from(*count)).sum()
@@ -210,7 +210,7 @@ impl Series {
 
     /// The bin edge that leaves a share of the operations above it as near `share` as there is (in log odds), and
     /// that share; `None` when all operations lie in one bin, so that no edge divides them.
-    pub(crate) fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
+    pub fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
         let odds = |p: f64| (p / (1.0 - p)).ln();
         let distance = |p: f64| (odds(p) - odds(share)).abs();
         let total = self.total();
@@ -234,14 +234,14 @@ impl Series {
     }
 
     /// Both ends of the one coarse bin that holds all operations, ns; `None` where there are several.
-    pub(super) fn only_bin_ns(&self) -> Option<(f64, f64)> {
+    pub(crate) fn only_bin_ns(&self) -> Option<(f64, f64)> {
         let mut filled = self.totals.iter().enumerate().filter(|(_, count)| **count > 0);
         let (bin, _) = filled.next()?;
         filled.next().is_none().then(|| bin_ends_ns(bin))
     }
 
     /// The batches of each visit: those without a gap between them.
-    pub(crate) fn visits(&self) -> Vec<Range<usize>> {
+    pub fn visits(&self) -> Vec<Range<usize>> {
         let goes_on = |one: &Batch, next: &Batch| one.start_ns + one.length_ns >= next.start_ns;
         let mut from = 0;
         let range = |visit: &[Batch]| {
@@ -252,14 +252,14 @@ impl Series {
     }
 
     /// Time of the middle of some batches, ns since the step's measurement began.
-    pub(crate) fn middle_ns(&self, batches: Range<usize>) -> f64 {
+    pub fn middle_ns(&self, batches: Range<usize>) -> f64 {
         let part = &self.batches[batches];
         let end = part.last().map_or(0.0, |last| last.start_ns + last.length_ns);
         0.5 * (part.first().map_or(0.0, |first| first.start_ns) + end)
     }
 
     /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins; `None` of no operation.
-    pub(crate) fn median_of(&self, batches: Range<usize>) -> Option<f64> {
+    pub fn median_of(&self, batches: Range<usize>) -> Option<f64> {
         let mut bins: Vec<(u16, u32)> =
             self.batches[batches].iter().flat_map(|batch| batch.bins.iter().copied()).collect();
         bins.sort_unstable_by_key(|(bin, _)| *bin);
@@ -278,7 +278,7 @@ impl Series {
 
     /// The latency at fractional 1-based `rank`, ns, interpolated inside the coarse bin as if its operations
     /// were evenly spread there.
-    pub(crate) fn at_rank(&self, rank: f64) -> f64 {
+    pub fn at_rank(&self, rank: f64) -> f64 {
         let mut below = 0.0;
         let mut last = 0.0;
         for (bin, count) in self.totals.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -294,7 +294,7 @@ impl Series {
     }
 
     /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins resolve them, ns.
-    pub(crate) fn above(&self, edge: usize) -> (f64, f64) {
+    pub fn above(&self, edge: usize) -> (f64, f64) {
         let above = self.known.above.get_or_init(|| {
             let mut above = vec![(0.0, 0.0); COARSE_BINS + 1];
             for bin in (0..COARSE_BINS).rev() {
@@ -313,7 +313,7 @@ impl Series {
 }
 
 /// Both ends of coarse bin `bin`, ns.
-pub(crate) fn bin_ends_ns(bin: usize) -> (f64, f64) {
+pub fn bin_ends_ns(bin: usize) -> (f64, f64) {
     ENDS_NS[bin]
 }
 
@@ -324,13 +324,13 @@ static ENDS_NS: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
 });
 
 /// Its middle.
-pub(super) fn bin_middle_ns(bin: usize) -> f64 {
+pub(crate) fn bin_middle_ns(bin: usize) -> f64 {
     let (low, high) = bin_ends_ns(bin);
     0.5 * (low + high)
 }
 
 /// The entry of `class` in `interval`.
-pub(super) fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
+pub(crate) fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
     interval.streams.iter().find(|stream| stream.class == class)
 }
 

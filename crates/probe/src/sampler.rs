@@ -1,13 +1,13 @@
 //! The kernel's counters around a step: the disk's requests, the machine's processor time and pressure.
 
+use crate::Machine;
 use qd1_clock as clock;
-use qd1_engine::run::RequestCounts;
 use qd1_model::environment::{Device, DeviceCounters, MachineCounters, Pressure, Writeback};
+use qd1_model::op::RequestCounts;
 use qd1_model::plan::Stop;
 use qd1_model::record::DeviceDelta;
 use qd1_model::record::machine::{MachineInterval, PressurePpm};
 use qd1_model::units::Bytes;
-use qd1_probe::Machine;
 
 /// Reads counters of one device and of the machine.
 pub struct Counters<'a> {
