@@ -21,8 +21,8 @@ pub mod identify;
 mod impression;
 mod judge;
 pub mod limits;
+mod long_check;
 pub mod meta;
-mod over;
 mod parts;
 pub mod predict;
 pub mod reference;
@@ -50,7 +50,7 @@ use qd1_model::{Finding, Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 /// and the grades of what its suite expects.
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
-    let of_rounds = record.plan.over.map(|_| over::thresholds(&record, thresholds));
+    let of_rounds = record.plan.over.map(|_| long_check::thresholds(&record, thresholds));
     let thresholds = of_rounds.as_ref().unwrap_or(thresholds);
     let summary = summarize(&record);
     let mut report = unjudged(record, summary);

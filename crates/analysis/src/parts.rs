@@ -6,7 +6,7 @@ use qd1_model::part::{IsPart, Part};
 use qd1_model::sweep::Surface;
 use qd1_model::{Finding, Record, Subject, Thresholds};
 
-use crate::{apps, filesystems, identify, limits, meta, over, predict, sweep, sync};
+use crate::{apps, filesystems, identify, limits, long_check, meta, predict, sweep, sync};
 
 /// What a part is worked out of.
 pub(crate) struct Judged<'a> {
@@ -28,7 +28,7 @@ pub(crate) const PARTS: [WorkOut; 8] = [
         let is_asked = run.record.plan.subject == Subject::Predict || run.record.plan.prediction.is_some();
         is_asked.then(|| predict::predict(run.record)).flatten().map(IsPart::into_part)
     },
-    |run| over::summary(run.record, run.summary, run.findings, run.thresholds).map(IsPart::into_part),
+    |run| long_check::summary(run.record, run.summary, run.findings, run.thresholds).map(IsPart::into_part),
     |run| sweep::surface(run.record).map(IsPart::into_part),
     |run| meta::table(run.record, run.summary).map(IsPart::into_part),
     |run| sync::table(run.record).map(IsPart::into_part),

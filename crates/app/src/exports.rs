@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use crate::parallel;
 use crate::stored::{Line as Text, Stored};
 
-/// Said of what is none.
-pub(crate) const NO_RUN: &str = "is no run of qd1; give a file of `qd1 history export`, or of --json";
+/// The error for anything else.
+pub(crate) const NO_RUN: &str = "not a run of qd1; give a file of `qd1 history export`, or of --json";
 
 /// A run as a line has it.
 #[derive(Serialize)]

@@ -259,7 +259,7 @@ pub(crate) fn write_bytes(args: &DestinationArgs, bytes: &[u8]) -> Result<()> {
     let Some(path) = &args.output else { return print(bytes) };
     write_to(path, bytes).inspect_err(|_| {
         if print(bytes).is_ok() {
-            message::print("qd1: what was to go to the file of -o is on stdout");
+            message::print("qd1: could not write -o; the report is on stdout");
         }
     })
 }

@@ -141,7 +141,7 @@ impl Progress {
     }
 
     /// Tells the whole time again, once it is known how long the file takes.
-    fn tell_again(&mut self, whole_ns: u64) {
+    fn revise_estimate(&mut self, whole_ns: u64) {
         if let Some(at_most_ns) = self.writing.take().and_then(|writing| writing.at_most(whole_ns)) {
             self.print(&format!("at most {}, as fast as the test file is written", format_span_ns(at_most_ns)));
         }
@@ -212,7 +212,7 @@ impl Watch for Progress {
         let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
         if let Some(writing) = self.writing.as_ref().filter(|_| now.elapsed_ns >= LOOK_NS && bytes > 0) {
             let whole_ns = now.elapsed_ns as f64 * writing.bytes as f64 / bytes as f64;
-            self.tell_again(whole_ns as u64);
+            self.revise_estimate(whole_ns as u64);
         }
         if now.elapsed_ns > 0 {
             let rate = format_rate(bytes as f64 * 1e9 / now.elapsed_ns as f64);
@@ -229,7 +229,7 @@ impl Watch for Progress {
 
     fn step(&mut self, index: usize, step: &StepPlan) {
         if let Some(writing) = &self.writing {
-            self.tell_again(clock::now_ns().saturating_sub(writing.begin_ns));
+            self.revise_estimate(clock::now_ns().saturating_sub(writing.begin_ns));
         }
         self.current = index;
         self.figures.clear();
@@ -294,12 +294,12 @@ impl Progress {
         let parts = if parts.is_empty() && record.app.is_some() { vec!["done".to_owned()] } else { parts };
         let position = self.position();
         let width = self.steps.iter().map(|budget| budget.name.chars().count()).max().unwrap_or(0).max(9);
-        self.print(&format!("{position} {:<width$} {}", record.name, told(parts, record)));
+        self.print(&format!("{position} {:<width$} {}", record.name, step_line(parts, record)));
     }
 }
 
 /// Returns a step's figures and what failed, each part by itself.
-fn told(parts: Vec<String>, record: &StepRecord) -> String {
+fn step_line(parts: Vec<String>, record: &StepRecord) -> String {
     let failed: u64 = record.errors.iter().map(|error| error.count).sum();
     let failed = match failed {
         _ if !record.fault.is_empty() => vec![format!("FAILED: {}", record.fault)],
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn figures_and_failures_are_kept_apart() {
         let record = StepRecord::failed("wal", "the disk is full".to_owned(), 0);
-        assert_eq!(told(vec!["p50 28.2 us".to_owned()], &record), "p50 28.2 us; FAILED: the disk is full");
-        assert_eq!(told(Vec::new(), &record), "FAILED: the disk is full");
+        assert_eq!(step_line(vec!["p50 28.2 us".to_owned()], &record), "p50 28.2 us; FAILED: the disk is full");
+        assert_eq!(step_line(Vec::new(), &record), "FAILED: the disk is full");
     }
 }

@@ -221,7 +221,7 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
                 Problem::usage(format!("@yesterday: there is no run of yesterday like the latest one, {of_latest}"))
             })
         }
-        _ => Err(Problem::usage(format!("@{name}: is no name by time"))),
+        _ => Err(Problem::usage(format!("@{name}: not a name by time"))),
     }
 }
 

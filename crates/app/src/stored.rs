@@ -158,7 +158,7 @@ impl Stored {
         let is_blank = |line: &Cow<'_, [u8]>| line.trim_ascii().is_empty();
         let numbered = (1..).zip(lines).map(|(at, line)| match line {
             Ok(_) if at > LINES_MAX => {
-                Err(Problem::usage(format!("{}: has more than {LINES_MAX} lines; that is no history", self.name)))
+                Err(Problem::usage(format!("{}: has more than {LINES_MAX} lines; that is not a history", self.name)))
             }
             line => Ok((at, line?)),
         });

@@ -286,7 +286,7 @@ mod tests {
         let kind = ErrorKind::Value {
             option: "bs".into(),
             value: format!("\u{1b}[2J{}", "x".repeat(9000)),
-            problem: "it is no number".into(),
+            problem: "it is not a number".into(),
             accepts: "a size".into(),
         };
         let text = Error::new(Place::Whole, "", kind).to_string();

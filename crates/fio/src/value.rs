@@ -114,7 +114,7 @@ pub fn float(text: &str) -> Result<f64, Problem> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b".+-eE".contains(&byte));
     match text.parse::<f64>() {
         Ok(value) if plain && value.is_finite() => Ok(value),
-        _ => Err("it is no number".to_owned()),
+        _ => Err("it is not a number".to_owned()),
     }
 }
 
@@ -199,7 +199,7 @@ fn unit_problem(number: i64, unit: &str) -> Problem {
     if unit.starts_with('.') {
         format!("only whole numbers are taken; fio would read {number} and forget `{unit}`")
     } else {
-        format!("`{unit}` is no unit; fio would read {number} and forget the rest")
+        format!("`{unit}` is not a unit; fio would read {number} and forget the rest")
     }
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for TooMuch {
             Self::StepsOfAll => {
                 write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give a part of the runs")
             }
-            Self::Lines => f.write_str("has too many lines that are no result; give the result alone"),
+            Self::Lines => f.write_str("has too many lines that are not part of a result; give the result alone"),
             Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; give it a shorter one"),
             Self::Values => {
                 f.write_str("has a JSON document with too many values to be read; give a result of fewer jobs")

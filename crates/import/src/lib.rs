@@ -44,7 +44,7 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
             Some(error) if error.is_eof() => {
                 format!("{label} ends too early, in line {}: its JSON is not complete", error.line())
             }
-            Some(error) => format!("{label} is no JSON that can be read: {error}"),
+            Some(error) => format!("{label} is not JSON that can be read: {error}"),
             None => format!(
                 "{label} is not a result that qd1 can read: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
                  JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's and p99bench's JSON"

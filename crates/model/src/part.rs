@@ -11,8 +11,8 @@ use crate::filesystems::Comparison;
 use crate::finding::Finding;
 use crate::identity::Identity;
 use crate::limits::Limits;
+use crate::long_check::LongCheckSummary;
 use crate::meta::Meta;
-use crate::over::OverSummary;
 use crate::prediction::Prediction;
 use crate::record::Record;
 use crate::reference::{AmongVps, Standing};
@@ -135,7 +135,7 @@ parts! {
     /// What databases will do on the disk; absent where it was not asked for.
     Prediction(Prediction) in prediction;
     /// The hours of a check over hours; absent in other runs.
-    Over(OverSummary) in over;
+    LongCheck(LongCheckSummary) in over;
     /// The surface of a sweep; absent in other runs.
     Sweep(Surface) in sweep;
     /// What was found about files; absent in runs that measure none alone.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Not recorded: the run was saved before Records had a subject. The store replaces it by [`Subject::of_kept`].
+    /// Not recorded: the run was saved before Records had a subject. The store replaces it by [`Subject::infer_from_command`].
     #[default]
     Unrecorded,
     /// The disk as a whole: `qd1 check`.
@@ -40,7 +40,7 @@ pub enum Subject {
 impl Subject {
     /// Returns the subject of a run that was saved without one, from the command that made it and the name of its
     /// suite.
-    pub fn of_kept(command: &[String], suite: &str) -> Self {
+    pub fn infer_from_command(command: &[String], suite: &str) -> Self {
         match command.get(1).map(String::as_str) {
             Some("check") => Self::Check,
             Some("sweep") => Self::Sweep,
@@ -52,13 +52,13 @@ impl Subject {
             Some("predict") => Self::Predict,
             Some("app") => Self::Program,
             Some("filesystems") => Self::Filesystems,
-            Some("run") => Self::of_kept_suite(&command[2..], suite),
+            Some("run") => Self::infer_from_suite(&command[2..], suite),
             _ => Self::Jobs,
         }
     }
 
     /// Returns the subject of a saved `qd1 run`, from its arguments and the name of its suite.
-    fn of_kept_suite(args: &[String], suite: &str) -> Self {
+    fn infer_from_suite(args: &[String], suite: &str) -> Self {
         let first = args.iter().find(|arg| !arg.starts_with('-'));
         // The suite's name was given, not a user's file that defines a suite of the same name.
         let is_builtin = args.iter().any(|arg| arg == suite);
@@ -102,7 +102,7 @@ mod tests {
             ("qd1 run /home/me/mine.toml /srv", "fio", Subject::Suite),
         ] {
             let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
-            assert_eq!(Subject::of_kept(&command, suite), subject, "{command:?}");
+            assert_eq!(Subject::infer_from_command(&command, suite), subject, "{command:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use qd1_model::verdict::Durability;
 use qd1_model::{Finding, Report, Severity};
 
-use crate::sections::{self, impressions, over};
+use crate::sections::{self, impressions, long_check};
 use crate::words::is_check;
 
 /// Returns the sentences that summarise the run, shown first.
@@ -23,7 +23,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
 /// Returns the same in short, as one paragraph: the figures that decided and the findings are told below it.
 pub(crate) fn paragraph(report: &Report) -> String {
     let mut sentences: Vec<String> = interrupted(report).into_iter().collect();
-    sentences.extend(over::time(report).map(|time| format!("Over {time}.")));
+    sentences.extend(long_check::time(report).map(|time| format!("Over {time}.")));
     sentences.extend(impressions::sentences(report));
     let no_disk = report.no_disk().filter(|_| !is_check(report));
     sentences.extend(no_disk.map(|finding| format!("This is not a disk: {}.", finding.title.trim_end_matches('.'))));

@@ -8,7 +8,7 @@ pub mod destroy;
 mod environment;
 pub mod id;
 pub mod in_turn;
-pub mod over;
+pub mod long_check;
 pub mod place;
 pub mod plan;
 mod prepare;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use qd1_model::record::over::Round;
+use qd1_model::record::long_check::Round;
 use qd1_model::room::Room;
 use qd1_model::{Problem, Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
@@ -128,7 +128,7 @@ fn refuse_newer(schema_version: u32, written_by: &str) -> Result<()> {
 fn checked(mut record: Record) -> Result<Record> {
     check(&record)?;
     if record.plan.subject == Subject::Unrecorded {
-        record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);
+        record.plan.subject = Subject::infer_from_command(&record.command, &record.plan.suite);
     }
     Ok(record)
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use qd1_model::history::{Filter, Row};
-use qd1_model::record::over::Round;
+use qd1_model::record::long_check::Round;
 use qd1_model::trend::{FigureName, KeptFigure};
 use qd1_model::{Problem, Record};
 use rusqlite::{Connection, OptionalExtension, ffi};
@@ -432,7 +432,7 @@ impl Store {
                 let more = if many.len() > 5 { ", ..." } else { "" };
                 let count = many.len();
                 bail!(Problem::usage(format!(
-                    "{prefix:?} begins {count} runs ({shown}{more}); give more of its digits"
+                    "{prefix:?} is ambiguous: {count} runs begin with it ({shown}{more}); give more digits"
                 )))
             }
         }
@@ -481,7 +481,7 @@ mod tests {
     use super::file::MIGRATIONS;
     use super::*;
     use qd1_model::SCHEMA_VERSION;
-    use qd1_model::record::over::RoundRecord;
+    use qd1_model::record::long_check::RoundRecord;
     use qd1_report::samples as sample;
 
     pub(crate) fn record(id: &str, started_unix_ns: u64) -> Record {
@@ -529,7 +529,7 @@ mod tests {
         store.save(&record("4f2a9c01d3e7", 1)).unwrap();
         store.save(&record("4f2a00000000", 2)).unwrap();
         assert!(error(store.load("4f2a9d")).contains("did you mean 4f2a9c01d3e7? `qd1 history` lists all 2"));
-        assert!(error(store.load("4f2")).contains("begins 2 runs (4f2a00000000, 4f2a9c01d3e7)"));
+        assert!(error(store.load("4f2")).contains("is ambiguous: 2 runs begin with it (4f2a00000000, 4f2a9c01d3e7)"));
         assert!(error(store.load("77777777")).contains("`qd1 history` lists"));
         assert!(error(store.load(" ")).contains("empty run id"));
     }

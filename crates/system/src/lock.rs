@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_at_once_one_has_it() {
+    fn only_one_process_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let holders = AtomicU32::new(0);

@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use qd1_truth::{
-    Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, stalls,
-    traces, verdicts,
+    Seeds, agree, caches, changes, compare, fingerprints, identify, limits, long_check, program_verdicts, published,
+    repeat, stalls, traces, verdicts,
 };
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
@@ -26,11 +26,11 @@ const TABLES: &[(&str, Table)] = &[
     // A tenth as many: 20.
     ("verdicts", |seeds, count, verbose| verdicts::table(seeds, count.div_ceil(10), verbose)),
     ("stalls", |seeds, count, _| stalls::table(seeds, count)),
-    ("over", |seeds, count, _| over::table(seeds, count)),
+    ("over", |seeds, count, _| long_check::table(seeds, count)),
     ("compare", compare::table),
     // What these hold against the analysis is kept.
     ("published", |_, _, _| published::table()),
-    ("felt", |seeds, _, _| felt::table(seeds)),
+    ("program-verdicts", |seeds, _, _| program_verdicts::table(seeds)),
 ];
 
 fn main() {

@@ -18,7 +18,7 @@ use qd1_model::{Estimate, Grade, OpClass};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::Seeds;
-use crate::over::{plan, record, thresholds};
+use crate::long_check::{plan, record, thresholds};
 
 /// Seconds of a row, of an hour, and of a stretch.
 const ROW_S: u64 = 15;
@@ -178,7 +178,7 @@ fn claims(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
             let report = analyse(record, &thresholds(&limits));
             let stream = report.summary.stream("reads", OpClass::Read).expect("it was measured");
             days.add(stream.lat_mean_ns, f64::from(rounds), average(stretch));
-            let over = report.part::<qd1_model::over::OverSummary>().expect("it is a check over hours");
+            let over = report.part::<qd1_model::long_check::LongCheckSummary>().expect("it is a check over hours");
             let per_hour = (HOUR_S / ROW_S) as usize;
             for (hour, means) in stretch.chunks(per_hour).enumerate().filter(|(_, part)| part.len() == per_hour) {
                 let truth = average(means);

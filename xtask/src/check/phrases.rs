@@ -14,9 +14,9 @@ const PHRASES: &[(&str, &str)] = &[
     (" was told to", "was asked to"),
     ("is none of the", "is not one of the"),
     (" that is none", "invalid"),
-    ("is no file", "is not a file"),
-    ("is no disk", "is not a disk"),
-    ("is no whole number", "is not a whole number"),
+    (" is no ", "is not a"),
+    (" are no ", "are not"),
+    (" by itself", "on its own, or separately"),
     ("run is meant", "run matches"),
     ("runs are meant", "runs match"),
     (" to mend", "to fix"),
@@ -54,6 +54,9 @@ fn scan(path: &str, text: &str, faults: &mut Vec<String>) {
         }
         // "There is no file" is plain English.
         let sentences = if is_code { quoted(line) } else { line.to_lowercase() }.replace("there is no ", "");
+        let sentences = ["no longer", "no larger", "no narrower", "no faster", "no more than"]
+            .iter()
+            .fold(sentences.replace("there are no ", ""), |text, fine| text.replace(fine, ""));
         for (phrase, better) in PHRASES.iter().filter(|(phrase, _)| sentences.contains(phrase)) {
             faults.push(format!("{path}:{}: \"{}\": say \"{better}\"", index + 1, phrase.trim()));
         }

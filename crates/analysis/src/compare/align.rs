@@ -35,7 +35,7 @@ impl<'a> Aligned<'a> {
     }
 }
 
-/// All of them, and what is like nothing.
+/// Aligned steps, and those without a counterpart.
 pub(super) struct Alignment<'a> {
     pub(super) steps: Vec<Aligned<'a>>,
     pub(super) left_out: Vec<LeftOut>,

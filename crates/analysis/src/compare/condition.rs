@@ -44,7 +44,7 @@ impl std::str::FromStr for Condition {
         let percent: f64 = percent
             .trim()
             .parse()
-            .map_err(|_| wrong("has a limit that is no number; --fail-if may be given several times"))?;
+            .map_err(|_| wrong("has a limit that is not a number; --fail-if may be given several times"))?;
         let limit = 1.0 + percent / 100.0;
         if !limit.is_finite() || limit <= 0.0 {
             return Err(wrong("has a limit that no ratio reaches"));

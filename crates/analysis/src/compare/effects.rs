@@ -1,7 +1,7 @@
 //! The ratio of two sides with its interval.
 //!
 //! All is done on logarithms. Where sides have several runs, runs scatter by a variance that is pooled over the sides and
-//! drawn towards that of the other figures (`moderate.rs`), and the difference of two means is a Student's t. Where they have
+//! drawn towards that of the other figures (`shrinkage.rs`), and the difference of two means is a Student's t. Where they have
 //! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
 //! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need as a
 //! Student's t would with as many degrees of freedom as a run has stretches to tell its level from, about. Where they were
@@ -11,7 +11,7 @@ use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
-use super::moderate::{Variance, moderated};
+use super::shrinkage::{Variance, shrunk};
 use crate::spoiling::Slack;
 use qd1_stats::{Z_975, t_beyond, t_quantile};
 
@@ -361,7 +361,7 @@ pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
         let of: Vec<usize> = (0..rows.len()).filter(|at| rows[*at].0 == metric && own[*at].is_some()).collect();
         let variances: Vec<Variance> = of.iter().filter_map(|at| own[*at]).collect();
         let residuals: Vec<Vec<f64>> = of.iter().map(|at| rows[*at].1.residuals()).collect();
-        for (at, variance) in of.into_iter().zip(moderated(&variances, &residuals)) {
+        for (at, variance) in of.into_iter().zip(shrunk(&variances, &residuals)) {
             found[at] = Some(variance);
         }
     }

@@ -4,7 +4,7 @@
 //! figures are tested first, by Holm's procedure (1979, A Simple Sequentially Rejective Multiple Test Procedure): in 95 of 100
 //! comparisons of equal sides no figure is said to differ. Each has a weight, its share of the 5 %, and what is told leaves
 //! its share to the others. Figures of several runs, which rise and fall together, share theirs: the farthest of them is held
-//! against the farthest of made up comparisons (`together.rs`), then the farthest of the rest. All other figures are
+//! against the farthest of made up comparisons (`simultaneous.rs`), then the farthest of the rest. All other figures are
 //! *exploratory*: of those that are said to differ one in twenty is so by chance, on average (Benjamini and Hochberg 1995,
 //! whose procedure holds where figures rise and fall together, as Benjamini and Yekutieli 2001 showed). Their intervals allow
 //! for having been chosen (Benjamini and Yekutieli 2005, False Discovery Rate-Adjusted Multiple Confidence Intervals).
@@ -13,7 +13,7 @@ use qd1_model::OpClass;
 use qd1_model::comparison::Row;
 
 use super::effects::{Figures, Spread, Width};
-use super::together::{Draws, Figure, are_few};
+use super::simultaneous::{Draws, Figure, are_few};
 
 /// Chance of any false "better" or "worse" among the primary figures of equal sides.
 pub(super) const FAMILY_WISE: f64 = 0.05;

@@ -17,11 +17,11 @@ mod effects;
 mod family;
 mod grades;
 mod in_turn;
-mod moderate;
 mod overall;
 mod products;
 mod rank;
-mod together;
+mod shrinkage;
+mod simultaneous;
 
 use qd1_model::comparison::{Basis, Comparison, Limit, Row, RunName, Side, Word};
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};

@@ -1,7 +1,7 @@
 //! Disks in the order of each figure.
 //!
 //! Intervals are those of a side by itself: between its runs where any side has several (the spread is pooled over all of
-//! them, `moderate.rs`), else within its run. Those of one list hold together (Bonferroni over the disks). A disk's rank
+//! them, `shrinkage.rs`), else within its run. Those of one list hold together (Bonferroni over the disks). A disk's rank
 //! is one more than the number of disks that are surely better: whose whole interval lies on the better side of its own. Of
 //! two that overlap nothing is said, and a disk that is badly known ranks high rather than low.
 

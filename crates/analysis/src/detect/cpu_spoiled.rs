@@ -46,7 +46,7 @@ fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
     Some(Finding {
         step: step.name.clone(),
         title: format!("the slowest {name}s of step {} waited for a processor {share} of their time", step.name),
-        evidence: format!("of the slowest 0.1 %, each by itself; {}", shown.join("; ")),
+        evidence: format!("of the slowest 0.1 %, each on its own; {}", shown.join("; ")),
         advice:
             "This part of the tail is made by this machine and not by the disk. Stop other programs (`top` shows which keep \
              the processors busy), and measure again."

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn between_the_two_nothing_is_said() {
+    fn a_small_slowdown_is_not_reported() {
         assert_eq!(testing::ids(&testing::run(detect, &record(2_250_000 - 480_000))), [] as [&str; 0]);
     }
 

@@ -153,7 +153,7 @@ pub(super) fn collect(record: &Record) -> FeatureSet {
         let share = share(found.waited);
         let why =
             format!("the workers waited for a processor {share} of their time, and seem as unsteady as a disk would");
-        found.missing.push(format!("how steady the disk is by itself: {why}"));
+        found.missing.push(format!("how steady the disk itself is: {why}"));
         found.features.retain(|feature| !UNSTEADY.contains(&feature.name));
     }
     found.limited = is_limited(&found.features);

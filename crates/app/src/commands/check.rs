@@ -9,7 +9,7 @@ use qd1_model::Subject;
 
 use crate::args::{MeasureArgs, duration};
 use crate::command_line::CommandLine;
-use crate::over_job::OverJob;
+use crate::long_check_job::LongCheckJob;
 use crate::session::Session;
 use crate::suite_job::{Overrides, request, run_builtin};
 
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &CheckArgs, typed: &CommandLine) -> Result<ExitCode> {
     }
     let session = Session::begin(request(typed, Subject::Check, &args.how))?;
     let mut job = match &args.resume {
-        Some(id) => OverJob::resume(id, args.how.device.destroy.clone())?,
-        None => OverJob::new(typed, &args.path, overrides)?,
+        Some(id) => LongCheckJob::resume(id, args.how.device.destroy.clone())?,
+        None => LongCheckJob::new(typed, &args.path, overrides)?,
     };
     session.run(&mut job)
 }

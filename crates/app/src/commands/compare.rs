@@ -215,7 +215,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     for given in &args.group {
         let wrong = || {
             Problem::usage(format!(
-                "--group {}: write it as name=RUN,RUN,RUN; a RUN by itself goes before --group",
+                "--group {}: write it as name=RUN,RUN,RUN; a RUN of no group goes before --group",
                 printable(given)
             ))
         };

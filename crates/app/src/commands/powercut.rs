@@ -222,7 +222,7 @@ fn connect(address: &str, token: &str) -> Result<TcpStream> {
     let mut answer = String::new();
     let heard = BufReader::new(&stream).take(64).read_line(&mut answer);
     if heard.is_err() || answer.trim_end() != powercut::WELCOME {
-        return Err(wrong("it refused the token, or is no witness".to_owned()).into());
+        return Err(wrong("it refused the token, or is not a witness".to_owned()).into());
     }
     stream.set_nonblocking(true)?;
     Ok(stream)
@@ -320,7 +320,7 @@ fn said(outcome: &Outcome) -> String {
     let newest = thousands(outcome.newest);
     match outcome {
         Outcome { lost: 0, .. } => format!(
-            "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. Once is no proof: a disk may \
+            "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. One cut proves little: a disk may \
              lose some at other cuts.\n"
         ),
         Outcome { newest: n, acknowledged: a, .. } if n < a => format!(

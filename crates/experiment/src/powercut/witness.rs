@@ -86,7 +86,7 @@ impl Witness {
 fn not_ours(line: &[u8]) -> Problem {
     let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(40).collect();
     Problem::usage(format!(
-        "{shown:?} is no line of a writer; start it as `qd1 powercut write PATH`, and give each run its own witness"
+        "{shown:?} is not a line of a writer; start it as `qd1 powercut write PATH`, and give each run its own witness"
     ))
 }
 

@@ -50,7 +50,7 @@ impl Writer {
     pub fn create(dir: &Path, run: u64) -> Result<Self> {
         if !dir.is_dir() {
             return Err(
-                Problem::usage(format!("{} is no directory; name one on the disk to test", dir.display())).into()
+                Problem::usage(format!("{} is not a directory; name one on the disk to test", dir.display())).into()
             );
         }
         let found = Machine::new().filesystem(dir).unwrap_or_default();

@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     idle("verify_async_cpus", "Processors of the threads that check", "processors, as 0-3,5", |_, text, _| {
         let is_list =
             !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit() || b",-:".contains(&letter));
-        if is_list { Ok(()) } else { Err(Fault::Problem("it is no list of processors".to_owned())) }
+        if is_list { Ok(()) } else { Err(Fault::Problem("it is not a list of processors".to_owned())) }
     })
     .quietly("it has no effect: blocks are checked by the job's own thread"),
     idle("verifysort", "Check in the order of the offsets", "0 or 1", idle_bool)

@@ -6,7 +6,7 @@ pub mod criterion;
 mod engine;
 mod files;
 pub mod filesystems;
-mod over;
+mod long_check;
 pub mod prediction;
 pub mod program;
 mod schedule;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use arrival::{Arrival, Pace};
 pub use engine::{EngineChoice, EngineKind};
-pub use over::OverPlan;
+pub use long_check::LongCheckPlan;
 pub use schedule::{InTurn, Visit};
 pub use skipped::Skipped;
 
@@ -368,7 +368,7 @@ pub struct Plan {
     pub prediction: Option<PredictionPlan>,
     /// What makes it a check over hours, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub over: Option<OverPlan>,
+    pub over: Option<LongCheckPlan>,
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use super::{Interval, Record};
 use crate::hist::COARSE_BINS;
 use crate::op::OpClass;
 use crate::plan::prediction::DiskError;
-use crate::record::over::OverRecord;
+use crate::record::long_check::LongCheckRecord;
 use crate::record::{StepRecord, Stream};
 
 /// Time of a step that its intervals do not divide, ns: a day. It is looked at in slices of 10 ms or more.
@@ -90,7 +90,7 @@ impl Record {
         if self
             .over
             .iter()
-            .flat_map(OverRecord::uses)
+            .flat_map(LongCheckRecord::uses)
             .any(|used| used.at_ns > OVER_NS_MAX || used.busy_ns > OVER_NS_MAX)
         {
             return Err("it used the disk for months".to_owned());

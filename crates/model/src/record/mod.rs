@@ -3,9 +3,9 @@
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
 mod check;
+pub mod long_check;
 pub mod machine;
 pub mod mounts;
-pub mod over;
 pub(crate) mod packed;
 pub mod program;
 mod visits;
@@ -18,9 +18,9 @@ use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
 use crate::history::is_false;
 use crate::plan::{EngineKind, Pace, Plan};
+use crate::record::long_check::LongCheckRecord;
 use crate::record::machine::MachineInterval;
 use crate::record::mounts::MountRecord;
-use crate::record::over::OverRecord;
 use crate::record::program::{AppRecord, AppStep};
 use crate::units::Bytes;
 
@@ -61,7 +61,7 @@ pub struct Record {
     pub mounts: Vec<MountRecord>,
     /// The rounds of a check over hours; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub over: Option<OverRecord>,
+    pub over: Option<LongCheckRecord>,
 }
 
 impl Record {

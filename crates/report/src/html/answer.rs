@@ -9,7 +9,7 @@ use qd1_model::{Finding, Grade, Report, Severity};
 use crate::formats::worth_telling;
 use crate::headline;
 use crate::page::unbroken;
-use crate::sections::{self, bands, over, reference, verdicts};
+use crate::sections::{self, bands, long_check, reference, verdicts};
 use crate::words;
 
 /// Findings that are told with what to do.
@@ -79,7 +79,7 @@ pub(super) fn of(report: &Report) -> Answer {
     for text in tiles.iter_mut().flat_map(|tile| [&mut tile.figure, &mut tile.bound]).chain([&mut lead]) {
         *text = unbroken(text);
     }
-    let notes = [reference::sentence(report).unwrap_or_default(), over::speaks_for(report)];
+    let notes = [reference::sentence(report).unwrap_or_default(), long_check::speaks_for(report)];
     Answer {
         lead,
         tiles,

@@ -16,14 +16,15 @@ fn group(runs: &[Pictured], run: &Pictured, table: &Comparison) -> Group {
     let chart = Chart {
         id: named(runs, run, "filesystems").replace(' ', "-"),
         title: named(runs, run, "filesystems: how many times worse than the best"),
-        note: "1 is the best of the row. What lies within the intervals of each other is no difference: the table has them."
-            .to_owned(),
+        note:
+            "1 is the best of the row. Values within each other's intervals do not differ: the table has the intervals."
+                .to_owned(),
         x: names("filesystem", AxisUnit::Names),
         y: names("figure", AxisUnit::Names),
         body: Body::Grid { grid: grid(table) },
         time: None,
-            bounds: Vec::new(),
-            made: String::new(),
+        bounds: Vec::new(),
+        made: String::new(),
     };
     let title = named(runs, run, "filesystems");
     Group { title, about: String::new(), findings: Vec::new(), is_open: true, charts: vec![chart] }

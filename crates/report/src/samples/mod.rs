@@ -1,15 +1,15 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
 mod kinds;
+mod long_check;
 mod meta;
-mod over;
 mod place;
 mod suite;
 mod sync;
 
 pub use kinds::{kinds, limits};
+pub use long_check::{over_a_day, over_an_hour, round};
 pub use meta::{bonnie, meta};
-pub use over::{over_a_day, over_an_hour, round};
 pub use suite::suite;
 pub use sync::sync;
 

@@ -11,8 +11,8 @@ pub(crate) mod findings;
 pub(crate) mod identity;
 pub(crate) mod impressions;
 pub(crate) mod limits;
+pub(crate) mod long_check;
 pub(crate) mod meta;
-pub(crate) mod over;
 pub(crate) mod prediction;
 pub(crate) mod reference;
 pub(crate) mod suite;
@@ -36,7 +36,7 @@ fn of<'a>(report: &'a Report, part: &'a Part) -> Box<dyn Section + 'a> {
         Part::Filesystems(table) => Box::new(filesystems::Filesystems { report, table }),
         Part::Limits(limits) => Box::new(limits::Found { report, limits }),
         Part::Prediction(prediction) => Box::new(prediction::Expected { report, prediction }),
-        Part::Over(over) => Box::new(over::OverHours { over }),
+        Part::LongCheck(over) => Box::new(long_check::OverHours { over }),
         Part::Sweep(surface) => Box::new(sweep::Swept { report, surface }),
         Part::Meta(meta) => Box::new(meta::FileOperations { report, meta }),
         Part::Sync(table) => Box::new(sync::Methods { report, table }),
@@ -66,7 +66,7 @@ fn place(report: &Report, part: &Part) -> Place {
         Part::Prediction(_) => Place::First,
         Part::Identity(_) if identity::is_identify(report) => Place::First,
         Part::Identity(_) => Place::Hidden,
-        Part::Over(_) => Place::BelowVerdicts,
+        Part::LongCheck(_) => Place::BelowVerdicts,
         Part::Sweep(_) | Part::Meta(_) | Part::Sync(_) | Part::App(_) => Place::Steps,
     }
 }

@@ -10,7 +10,7 @@ use crate::words;
 /// Columns of the table.
 const LABEL: usize = 20;
 const CELL: usize = 12;
-const NOTE: &str = "The slowest 0.1 %, at least ten, and what they spent their time on, each looked at by itself: asleep \
+const NOTE: &str = "The slowest 0.1 %, at least ten, and what they spent their time on, each looked at on its own: asleep \
                     until the disk, or a thread of the kernel that writes to it for them, was done; at work in the \
                     kernel; waiting for a processor of this machine. Not of steps with several requests in flight.";
 

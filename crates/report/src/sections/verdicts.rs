@@ -8,7 +8,7 @@ use crate::page::{DIM, Page, shorten, wrap};
 use crate::reasons::Reasons;
 use crate::section::Section;
 use crate::sections::criteria::{self, paint};
-use crate::sections::{impressions, over, reference, suite};
+use crate::sections::{impressions, long_check, reference, suite};
 use crate::table::escaped;
 use crate::words;
 
@@ -79,7 +79,7 @@ fn answer(report: &Report, with_figures: bool) -> String {
     if classes.is_empty() {
         return format!("{} measured; no class of workload was judged.", words::steps(report.summary.steps.len()));
     }
-    let over = over::time(report).map_or_else(String::new, |time| format!(" over {time}"));
+    let over = long_check::time(report).map_or_else(String::new, |time| format!(" over {time}"));
     format!("This disk{over}: {}.", classes.join("; "))
 }
 
@@ -154,7 +154,7 @@ fn section(page: &mut Page, report: &Report) {
             page.prose(COLUMN, &others);
         }
     }
-    for line in wrap(&over::speaks_for(report), page.prose_width() - 2) {
+    for line in wrap(&long_check::speaks_for(report), page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
     }
@@ -194,7 +194,7 @@ fn markdown(text: &mut String, report: &Report) {
         }
     }
     text.push('\n');
-    let speaks_for = over::speaks_for(report);
+    let speaks_for = long_check::speaks_for(report);
     if !speaks_for.is_empty() {
         *text += &format!("{}\n\n", escaped(&speaks_for));
     }

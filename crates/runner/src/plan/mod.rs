@@ -2,7 +2,7 @@
 
 mod files;
 mod load;
-mod over;
+mod long_check;
 mod space;
 
 use anyhow::Result;
@@ -100,7 +100,7 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         return Err(Problem::usage(format!("no step is left to run ({})", reasons.join("; "))).into());
     }
     if let Some(duration_ns) = spec.over_ns {
-        over::spread(&mut plan, duration_ns)?;
+        long_check::spread(&mut plan, duration_ns)?;
     }
     if kind == TargetKind::Directory {
         fit(&mut plan, place, spec.size.is_some())?;

@@ -134,7 +134,7 @@ impl Export {
         let missing: Vec<Record> = records.into_iter().filter(|record| !self.written.contains(&record.id)).collect();
         let more = if is_counted { "" } else { "; more may be lost" };
         message::print(format_args!(
-            "qd1: the history is damaged; looked for each run by itself: {} more found{more}",
+            "qd1: the history is damaged; looked for each run separately: {} more found{more}",
             counted(missing.len())
         ));
         for record in missing {

@@ -1,4 +1,4 @@
-//! A check over hours: rounds of short visits at random times (`OverPlan`), each kept as soon as it is over, so that a
+//! A check over hours: rounds of short visits at random times (`LongCheckPlan`), each kept as soon as it is over, so that a
 //! run goes on after a reboot.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use anyhow::Result;
 use qd1_clock as clock;
 use qd1_engine::run::Progress;
 use qd1_model::op::Ended;
-use qd1_model::plan::{OverPlan, Plan, StepPlan, Stop, Visit};
-use qd1_model::record::over::{Round, RoundRecord, Use};
+use qd1_model::plan::{LongCheckPlan, Plan, StepPlan, Stop, Visit};
+use qd1_model::record::long_check::{Round, RoundRecord, Use};
 use qd1_model::record::{Interval, Record, StepRecord};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, OpClass, Problem};
@@ -41,7 +41,7 @@ pub trait Keep {
 ///
 /// # Errors
 /// When the target cannot be made, the run cannot be kept, or nothing could be measured.
-pub fn execute_over(
+pub fn execute_long_check(
     plan: Plan,
     context: &RunContext<'_>,
     watch: &mut dyn Watch,
@@ -118,7 +118,7 @@ impl Begun {
 }
 
 struct Rounds {
-    over: OverPlan,
+    over: LongCheckPlan,
     begun: Begun,
     record: Record,
     /// Steps that failed, which are not tried again.
@@ -364,7 +364,7 @@ mod tests {
             (step.stop.max_ns, step.visits) = (6 * visit.max_ns, 6);
         });
         let (duration_ns, round_max_ns) = (3_000_000_000, 100_000_000);
-        plan.over = Some(OverPlan { duration_ns, rounds: 6, round_max_ns, busy_max_ns: u64::MAX / 2 });
+        plan.over = Some(LongCheckPlan { duration_ns, rounds: 6, round_max_ns, busy_max_ns: u64::MAX / 2 });
         let cancel = AtomicBool::new(false);
         let context = RunContext {
             id: "0123456789ab".to_owned(),
@@ -374,7 +374,7 @@ mod tests {
             more_visits: &|_, _, _| Vec::new(),
         };
         let mut kept = Kept { begun: Vec::new(), rounds: Vec::new(), stop_after: 2, cancel: &cancel };
-        let (first, failure) = execute_over(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();
+        let (first, failure) = execute_long_check(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();
         assert!(failure.is_none() && first.is_unfinished(), "{failure:?}");
         assert_eq!((kept.begun.len(), kept.rounds.len()), (1, 2));
 
@@ -385,9 +385,10 @@ mod tests {
         // A start that fails at once costs no more than it took; nine of them had used up the run.
         let mut nowhere = plan.clone();
         nowhere.target.path = dir.path().join("nowhere");
-        assert!(execute_over(nowhere, &context, &mut Unwatched, &mut kept, Some(first.clone())).is_err());
+        assert!(execute_long_check(nowhere, &context, &mut Unwatched, &mut kept, Some(first.clone())).is_err());
         assert!(kept.begun.len() == 3 && kept.begun[2].busy_ns < prepare_max_ns / 2, "{:?}", kept.begun);
-        let (whole, failure) = execute_over(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
+        let (whole, failure) =
+            execute_long_check(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
         assert!(failure.is_none() && !whole.interrupted, "{failure:?}");
         assert_eq!(kept.begun.len(), 5, "kept before it writes its file again, and after");
         let (most, spent) = (kept.begun[3], kept.begun[4]);

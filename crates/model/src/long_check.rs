@@ -9,7 +9,7 @@ use crate::verdict::Grade;
 
 /// What a check over hours found about its hours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OverSummary {
+pub struct LongCheckSummary {
     /// Time that the figures speak for, as planned, ns.
     pub duration_ns: u64,
     /// Rounds that were planned.

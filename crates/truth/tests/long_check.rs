@@ -1,7 +1,7 @@
 //! A check over hours knows its day and its hours: a few days of each kind; `cargo xtask truth --only over` has many.
 
 use qd1_truth::Seeds;
-use qd1_truth::over::study;
+use qd1_truth::long_check::study;
 
 /// 3 days of each kind, 72 hours. Of intervals that hold in 95 % of cases, fewer than so many hold once in a thousand
 /// times or less (binomial, hours taken as independent).

@@ -11,7 +11,7 @@
 
 use qd1_model::finding::Finding;
 use qd1_model::hist::coarse_index;
-use qd1_model::over::{Hour, Hours, OverSummary};
+use qd1_model::long_check::{Hour, Hours, LongCheckSummary};
 use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
 use qd1_model::verdict::ThresholdClass;
 use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
@@ -44,7 +44,7 @@ pub(crate) fn summary(
     whole: &Summary,
     findings: &[Finding],
     thresholds: &Thresholds,
-) -> Option<OverSummary> {
+) -> Option<LongCheckSummary> {
     let plan = record.plan.over?;
     let over = record.over.clone().unwrap_or_default();
     let of_class = thresholds.class.iter().flat_map(|class| class.criterion.iter().map(|one| (&class.name, one)));
@@ -84,7 +84,7 @@ pub(crate) fn summary(
             hours.hours.push(Hour { from_unix_ns, rounds, figure: judged.figure, grade });
         }
     }
-    Some(OverSummary {
+    Some(LongCheckSummary {
         duration_ns: plan.duration_ns,
         rounds_planned: plan.rounds,
         rounds: over.rounds.len() as u32,
@@ -228,9 +228,9 @@ fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) 
 #[cfg(test)]
 mod tests {
     use qd1_model::plan::criterion::Criterion;
-    use qd1_model::plan::{OverPlan, Rw, Skipped, Sync};
+    use qd1_model::plan::{LongCheckPlan, Rw, Skipped, Sync};
     use qd1_model::record::ProcessorWaits;
-    use qd1_model::record::over::{OverRecord, RoundRecord, Use};
+    use qd1_model::record::long_check::{LongCheckRecord, RoundRecord, Use};
     use qd1_model::{Report, op::Ended};
 
     use super::*;
@@ -241,7 +241,7 @@ mod tests {
     /// Two hours of fifteen rounds each: reads of 100 us, in the second hour of so many.
     fn two_hours(second_us: u64) -> Record {
         let mut record = testing::empty();
-        let over = OverPlan { duration_ns: 2 * HOUR_NS, rounds: ROUNDS, round_max_ns: 1, busy_max_ns: u64::MAX };
+        let over = LongCheckPlan { duration_ns: 2 * HOUR_NS, rounds: ROUNDS, round_max_ns: 1, busy_max_ns: u64::MAX };
         let mut rounds = Vec::new();
         for number in 0..ROUNDS {
             let at_ns = u64::from(number) * over.duration_ns / u64::from(ROUNDS);
@@ -255,7 +255,7 @@ mod tests {
         }
         record.plan.steps[0].visits = ROUNDS;
         record.plan.over = Some(over);
-        record.over = Some(OverRecord { starts: vec![Use::default()], rounds });
+        record.over = Some(LongCheckRecord { starts: vec![Use::default()], rounds });
         record
     }
 
@@ -280,14 +280,14 @@ mod tests {
     }
 
     fn grades(report: &Report) -> Vec<Grade> {
-        report.part::<OverSummary>().unwrap().criteria[0].hours.iter().map(|hour| hour.grade).collect()
+        report.part::<LongCheckSummary>().unwrap().criteria[0].hours.iter().map(|hour| hour.grade).collect()
     }
 
     #[test]
     fn each_hour_has_the_grade_of_its_own_rounds_where_they_differ() {
         let report = judged(two_hours(400), &["reads"]);
         assert_eq!(grades(&report), [Grade::Pass, Grade::Fail]);
-        let hours = &report.part::<OverSummary>().unwrap().criteria[0].hours;
+        let hours = &report.part::<LongCheckSummary>().unwrap().criteria[0].hours;
         assert_eq!((hours[0].rounds, hours[1].from_unix_ns), (15, HOUR_NS));
         let value = |hour: usize| hours[hour].figure.unwrap().value.unwrap() / 1e3;
         assert!((90.0..130.0).contains(&value(0)) && (360.0..500.0).contains(&value(1)), "{} {}", value(0), value(1));
@@ -319,7 +319,8 @@ mod tests {
     fn hours_without_a_round_are_counted_as_far_as_the_run_has_come() {
         let mut record = two_hours(100);
         record.plan.over.as_mut().unwrap().duration_ns = 6 * HOUR_NS;
-        let unseen = |record: &Record| judged(record.clone(), &["reads"]).part::<OverSummary>().unwrap().unseen_hours;
+        let unseen =
+            |record: &Record| judged(record.clone(), &["reads"]).part::<LongCheckSummary>().unwrap().unseen_hours;
         assert_eq!(unseen(&record), 4);
         (record.interrupted, record.elapsed_ns) = (true, 2 * HOUR_NS);
         assert_eq!(unseen(&record), 0);

@@ -8,7 +8,7 @@ use crate::units::Bytes;
 
 /// The rounds of a check over hours.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OverRecord {
+pub struct LongCheckRecord {
     /// When it was begun and resumed, in order: each wrote the test file anew.
     pub starts: Vec<Use>,
     /// The rounds measured, in order.
@@ -36,7 +36,7 @@ pub struct RoundRecord {
     pub used: Use,
 }
 
-impl OverRecord {
+impl LongCheckRecord {
     /// Returns every use of the disk.
     pub fn uses(&self) -> impl Iterator<Item = &Use> {
         self.starts.iter().chain(self.rounds.iter().map(|round| &round.used))
@@ -104,7 +104,7 @@ mod tests {
         let rounds = [5, 8, 40].map(|at_ns| RoundRecord { number: at_ns as u32, used: at(at_ns) });
         let resumed = |starts: &[u64], count: usize| {
             let starts = starts.iter().map(|at_ns| at(*at_ns)).collect();
-            OverRecord { starts, rounds: rounds[..count].to_vec() }.resumed()
+            LongCheckRecord { starts, rounds: rounds[..count].to_vec() }.resumed()
         };
         assert_eq!((resumed(&[0], 0), resumed(&[0], 2), resumed(&[0, 30], 2), resumed(&[0, 30], 3)), (0, 0, 0, 1));
         assert_eq!((resumed(&[0, 10, 20, 30], 3), resumed(&[0, 3], 2)), (1, 0));

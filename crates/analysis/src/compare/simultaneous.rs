@@ -5,11 +5,11 @@
 //! the whole procedure is repeated on made up runs without any difference (a parametric bootstrap of the largest
 //! studentised effect: Westfall and Young 1993, Resampling-Based Multiple Testing): as many runs, figures with the
 //! variances found, as correlated as the residuals of these runs are (the correlation's mean square, less what so few
-//! residuals show by chance), variances pooled and moderated as those of the figures were. The quantile of the largest
+//! residuals show by chance), variances pooled and shrunk as those of the figures were. The quantile of the largest
 //! effect is the multiple of the standard error that the intervals of a family get; how far one figure is by itself gives the
 //! chances that false discoveries are counted by.
 
-use super::moderate::{Bound, Variance, correlation_squared, moderated};
+use super::shrinkage::{Bound, Variance, correlation_squared, shrunk};
 use qd1_stats::random::Random;
 
 /// Made up comparisons.
@@ -29,7 +29,7 @@ pub(super) fn are_few(figures: usize, runs: usize) -> bool {
 
 /// One figure that every run of every side has.
 pub(super) struct Figure<'a> {
-    /// The figures that its variance is moderated with have the same.
+    /// The figures that its variance is shrunk with have the same.
     pub(super) metric: &'a str,
     /// Standard deviation between runs.
     pub(super) sigma: f64,
@@ -74,7 +74,7 @@ impl Draws {
                     .collect();
                 let (variances, residuals): (Vec<Variance>, Vec<Vec<f64>>) =
                     made.iter().map(|made| (made.variance, made.residuals.clone())).unzip();
-                for ((made, at), variance) in made.iter().zip(group).zip(moderated(&variances, &residuals)) {
+                for ((made, at), variance) in made.iter().zip(group).zip(shrunk(&variances, &residuals)) {
                     let errors =
                         made.effects.iter().map(|(difference, share)| difference / (variance.value * share).sqrt());
                     farthest[*at] = errors.fold(0.0, f64::max) as f32;

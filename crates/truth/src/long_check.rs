@@ -10,9 +10,9 @@ use qd1_analysis::analyse;
 use qd1_model::environment::Environment;
 use qd1_model::hist::{CoarseHist, Hist};
 use qd1_model::op::OpClass;
-use qd1_model::plan::OverPlan;
+use qd1_model::plan::LongCheckPlan;
 use qd1_model::plan::criterion::Criterion;
-use qd1_model::record::over::{OverRecord, RoundRecord, Use};
+use qd1_model::record::long_check::{LongCheckRecord, RoundRecord, Use};
 use qd1_model::record::{Interval, IntervalStream, Stream};
 use qd1_model::spec::{Effort, Job};
 use qd1_model::verdict::ThresholdClass;
@@ -155,13 +155,13 @@ fn limit() -> f64 {
 }
 
 /// The plan of so many rounds.
-pub(crate) fn plan(duration_ns: u64, rounds: u32) -> OverPlan {
-    OverPlan { duration_ns, rounds, round_max_ns: SECOND_NS, busy_max_ns: duration_ns / 200 }
+pub(crate) fn plan(duration_ns: u64, rounds: u32) -> LongCheckPlan {
+    LongCheckPlan { duration_ns, rounds, round_max_ns: SECOND_NS, busy_max_ns: duration_ns / 200 }
 }
 
 /// A Record of visits to one step, as the product keeps its rounds: `visit` gives the latency of each request of the one
 /// that begins at a time in ns.
-pub(crate) fn record(over: OverPlan, seed: u64, mut visit: impl FnMut(u64) -> Vec<f64>) -> Record {
+pub(crate) fn record(over: LongCheckPlan, seed: u64, mut visit: impl FnMut(u64) -> Vec<f64>) -> Record {
     let mut record = suite::record("check", Subject::Check, Bytes::gib(1), Environment::default());
     let job: Job = toml::from_str(&format!("name = {STEP:?}\nrw = \"randread\"")).expect("these are keys of a job");
     let mut step = suite::step(&job, Effort::Default, 1 << 30);
@@ -199,7 +199,7 @@ pub(crate) fn record(over: OverPlan, seed: u64, mut visit: impl FnMut(u64) -> Ve
         let used = Use { at_ns, busy_ns: sum, written: Bytes(0) };
         rounds.push(RoundRecord { number, used });
     }
-    record.over = Some(OverRecord { starts: vec![Use::default()], rounds });
+    record.over = Some(LongCheckRecord { starts: vec![Use::default()], rounds });
     record
 }
 
@@ -281,7 +281,7 @@ pub fn study(seeds: Seeds, count: u64) -> Vec<Row> {
                 for (held, (figure, truth)) in row.day.iter_mut().zip(figures.into_iter().zip(truths(levels))) {
                     held.add(Some(figure), truth);
                 }
-                let over = report.part::<qd1_model::over::OverSummary>().expect("it is a check over hours");
+                let over = report.part::<qd1_model::long_check::LongCheckSummary>().expect("it is a check over hours");
                 for (number, levels) in levels.chunks(HOUR_S).enumerate() {
                     let [_, p99, _, mean, _] = truths(levels);
                     let [of_p99, of_mean] = [0, 1].map(|at: usize| &over.criteria[at].hours[number]);

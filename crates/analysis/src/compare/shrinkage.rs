@@ -30,7 +30,7 @@ pub(super) struct Variance {
 }
 
 /// Draws variances towards what they have in common. Each has its residuals, one a run, of runs that all have.
-pub(super) fn moderated(own: &[Variance], residuals: &[Vec<f64>]) -> Vec<Variance> {
+pub(super) fn shrunk(own: &[Variance], residuals: &[Vec<f64>]) -> Vec<Variance> {
     let known: Vec<Variance> = own.iter().map(|own| Variance { value: own.value.max(VARIANCE_MIN), ..*own }).collect();
     let (d0, common) = prior(&known);
     let df = known.iter().map(|own| own.df).sum::<f64>() / known.len().max(1) as f64;
@@ -180,7 +180,7 @@ mod tests {
     fn alike_and_independent_figures_share_what_they_know() {
         let mut random = Random::new(1);
         let (own, residuals) = figures(40, 0.0, |_| 0.02, &mut random);
-        let shared = moderated(&own, &residuals);
+        let shared = shrunk(&own, &residuals);
         assert!(shared.iter().all(|one| one.df > 40.0 && (0.8..1.25).contains(&(one.value / 4e-4))), "{:?}", shared[0]);
     }
 
@@ -188,20 +188,20 @@ mod tests {
     fn figures_that_move_together_are_worth_few() {
         let mut random = Random::new(2);
         let (own, residuals) = figures(40, 5.0, |_| 0.02, &mut random);
-        assert!(moderated(&own, &residuals)[0].df < 9.0, "{:?}", moderated(&own, &residuals)[0]);
+        assert!(shrunk(&own, &residuals)[0].df < 9.0, "{:?}", shrunk(&own, &residuals)[0]);
     }
 
     #[test]
     fn figures_of_different_spread_keep_their_own() {
         let mut random = Random::new(3);
         let (own, residuals) = figures(40, 0.0, |at| if at % 2 == 0 { 0.001 } else { 0.3 }, &mut random);
-        let shared = moderated(&own, &residuals);
+        let shared = shrunk(&own, &residuals);
         assert!(shared[0].df < 6.0 && shared[0].value < 1e-4 * shared[1].value.max(0.01) * 100.0, "{:?}", &shared[..2]);
     }
 
     #[test]
     fn two_figures_have_nothing_in_common() {
         let own = [Variance { value: 0.1, df: 4.0 }, Variance { value: 0.2, df: 4.0 }];
-        assert_eq!(moderated(&own, &[vec![1.0], vec![1.0]]), own);
+        assert_eq!(shrunk(&own, &[vec![1.0], vec![1.0]]), own);
     }
 }

@@ -21,7 +21,7 @@ use crate::{Seeds, suite};
 /// The thresholds that ship.
 const THRESHOLDS: &str = include_str!("../../suites/src/thresholds.toml");
 /// What was measured; gzipped lines of JSON.
-const DISKS: &[u8] = include_bytes!("felt.jsonl.gz");
+const DISKS: &[u8] = include_bytes!("program_verdicts.jsonl.gz");
 /// The first seed of the disks that thresholds are held against; those before it set them.
 const UNSEEN: u64 = 2000;
 
@@ -295,7 +295,7 @@ const BANDS: [f64; 8] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, f64::INFINITY];
 /// When the stored campaign cannot be read, which a test would have shown.
 pub fn table(seeds: Seeds) -> String {
     let (disks, thresholds) = (disks(seeds).expect("the campaign is kept as it was written"), thresholds());
-    let mut text = format!("felt: {} simulated disks, {seeds:?} seeds\n", disks.len());
+    let mut text = format!("program-verdicts: {} simulated disks, {seeds:?} seeds\n", disks.len());
     for objective in &OBJECTIVES {
         if disks.is_empty() {
             continue;

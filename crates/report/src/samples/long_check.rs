@@ -2,10 +2,10 @@
 
 use qd1_model::part::Part;
 
+use qd1_model::long_check::{Hour, Hours, LongCheckSummary};
 use qd1_model::metric::{Better, metric};
-use qd1_model::over::{Hour, Hours, OverSummary};
-use qd1_model::plan::OverPlan;
-use qd1_model::record::over::{OverRecord, Round, RoundRecord, Use};
+use qd1_model::plan::LongCheckPlan;
+use qd1_model::record::long_check::{LongCheckRecord, Round, RoundRecord, Use};
 use qd1_model::verdict::Judged;
 use qd1_model::{Bytes, Estimate, Grade, Record, Report};
 
@@ -18,13 +18,13 @@ pub fn over_a_day() -> Report {
     let mut report = slow_vps();
     let record = &mut report.record;
     let (duration_ns, busy_max_ns) = (24 * HOUR_NS, 432_000_000_000);
-    record.plan.over = Some(OverPlan { duration_ns, rounds: 375, round_max_ns: 1_120_000_000, busy_max_ns });
+    record.plan.over = Some(LongCheckPlan { duration_ns, rounds: 375, round_max_ns: 1_120_000_000, busy_max_ns });
     record.elapsed_ns = duration_ns;
     let at_ns = |number: u32| u64::from(number) * duration_ns / 375;
     let used = |at_ns| Use { at_ns, busy_ns: 980_000_000, written: Bytes::mib(5) };
     let round = |number| RoundRecord { number, used: used(at_ns(number)) };
     let rounds = (0..200).chain(205..375).map(round).collect();
-    record.over = Some(OverRecord { starts: [0, 11 * HOUR_NS].map(used).to_vec(), rounds });
+    record.over = Some(LongCheckRecord { starts: [0, 11 * HOUR_NS].map(used).to_vec(), rounds });
     let started = record.started_unix_ns;
     let judged = report.verdicts.iter().flat_map(|verdict| verdict.judged.iter().map(|one| (&verdict.class, one)));
     let criteria = judged.map(|(class, judged)| Hours {
@@ -32,7 +32,7 @@ pub fn over_a_day() -> Report {
         criterion: judged.criterion.clone(),
         hours: (0..24).filter_map(|hour| of_hour(judged, hour, started)).collect(),
     });
-    report.parts.push(Part::Over(OverSummary {
+    report.parts.push(Part::LongCheck(LongCheckSummary {
         duration_ns,
         rounds_planned: 375,
         rounds: 370,
@@ -50,7 +50,7 @@ pub fn over_a_day() -> Report {
 pub fn over_an_hour() -> Record {
     let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..slow_vps().record };
     let (duration_ns, busy_max_ns) = (HOUR_NS, HOUR_NS / 200);
-    record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
+    record.plan.over = Some(LongCheckPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
     record
 }
 

@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 use qd1_clock as clock;
 use qd1_model::environment::{BOOT, Device, Environment, Filesystem};
 use qd1_model::plan::{Plan, TargetKind};
-use qd1_model::record::over::{OverRecord, Round};
+use qd1_model::record::long_check::{LongCheckRecord, Round};
 use qd1_model::{Problem, ProblemKind, Record};
 use qd1_probe::Machine;
-use qd1_runner::over::{Keep, execute_over};
+use qd1_runner::long_check::{Keep, execute_long_check};
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, destroy, plan};
@@ -23,7 +23,7 @@ use crate::session::{self, Job, Measured};
 use crate::suite_job::{Overrides, SuiteJob};
 
 /// A check over hours, new or resumed.
-pub(crate) struct OverJob<'a> {
+pub(crate) struct LongCheckJob<'a> {
     how: How<'a>,
     store: Store,
     /// Held until the run is kept for the last time.
@@ -35,7 +35,7 @@ enum How<'a> {
     Resumed { record: Box<Record>, destroy: Option<PathBuf> },
 }
 
-impl<'a> OverJob<'a> {
+impl<'a> LongCheckJob<'a> {
     /// A new one.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl<'a> OverJob<'a> {
             return refuse(&format!("is over; `qd1 history show {}` prints it", record.id));
         }
         let age_ns = clock::wall_ns().saturating_sub(record.started_unix_ns);
-        let busy_ns = record.over.as_ref().map_or(0, OverRecord::busy_ns) + record.plan.target.prepare_max_ns;
+        let busy_ns = record.over.as_ref().map_or(0, LongCheckRecord::busy_ns) + record.plan.target.prepare_max_ns;
         if record.plan.over.is_some_and(|over| age_ns >= over.duration_ns || busy_ns >= over.busy_max_ns) {
             return refuse(&format!("has no time left; `qd1 history show {}` prints what it measured", record.id));
         }
@@ -76,7 +76,7 @@ fn history() -> Result<Store> {
         .context("a check over hours is kept after each round, so that it can be resumed")
 }
 
-impl Job for OverJob<'_> {
+impl Job for LongCheckJob<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
         match &self.how {
             How::New(suite) => suite.place(machine, id),
@@ -119,7 +119,7 @@ impl Job for OverJob<'_> {
         if self.taken.is_none() {
             self.taken = Some(take(&self.store, &context.id)?);
         }
-        let (record, failure) = execute_over(
+        let (record, failure) = execute_long_check(
             plan,
             context,
             watch,

@@ -1,8 +1,8 @@
 //! The hours of a check over hours, and what a check of a minute says of its own.
 
 use jiff::Timestamp;
+use qd1_model::long_check::{Hour, Hours, LongCheckSummary};
 use qd1_model::metric::{Better, Unit, metric};
-use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Grade, Report};
@@ -29,7 +29,7 @@ pub(crate) fn speaks_for(report: &Report) -> String {
     if !words::is_check(report) || report.verdicts.is_empty() {
         return String::new();
     }
-    if let Some(over) = report.part::<OverSummary>() {
+    if let Some(over) = report.part::<LongCheckSummary>() {
         let unseen = match over.unseen_hours {
             0 if 10 * over.rounds >= 9 * over.rounds_planned => String::new(),
             0 => "; of the rest nothing is known".to_owned(),
@@ -46,11 +46,11 @@ pub(crate) fn speaks_for(report: &Report) -> String {
 
 /// Returns how long a check over hours was to take; `None` of other runs.
 pub(crate) fn time(report: &Report) -> Option<String> {
-    report.part::<OverSummary>().map(|over| format_span_ns(over.duration_ns))
+    report.part::<LongCheckSummary>().map(|over| format_span_ns(over.duration_ns))
 }
 
 /// Returns the time that all figures speak for: `these 24 h, by 370 of 375 rounds`.
-fn whole(report: &Report, over: &OverSummary) -> String {
+fn whole(report: &Report, over: &LongCheckSummary) -> String {
     let measured = match report.record.interrupted {
         true => {
             format!("the first {} of {}", format_span_ns(report.record.elapsed_ns), format_span_ns(over.duration_ns))
@@ -66,13 +66,13 @@ fn whole(report: &Report, over: &OverSummary) -> String {
 }
 
 /// Returns what the run cost the disk.
-fn cost(over: &OverSummary) -> String {
+fn cost(over: &LongCheckSummary) -> String {
     format!("{:.2} % of the disk's time used, {} written", 100.0 * over.busy_share, Bytes(over.written_bytes))
 }
 
 /// The hours of a check over hours.
 pub(crate) struct OverHours<'a> {
-    pub(crate) over: &'a OverSummary,
+    pub(crate) over: &'a LongCheckSummary,
 }
 
 impl Section for OverHours<'_> {
@@ -97,7 +97,7 @@ impl Section for OverHours<'_> {
 const BRIEF: usize = 3;
 
 /// Writes the hours of the criteria that were not always passed, the worst first.
-pub(crate) fn brief(page: &mut Page, over: &OverSummary) {
+pub(crate) fn brief(page: &mut Page, over: &LongCheckSummary) {
     let bad = |hours: &&Hours| hours.count(Grade::Fail) + hours.count(Grade::Marginal);
     let mut all: Vec<&Hours> = each(over).filter(|hours| bad(hours) > 0).collect();
     all.sort_by_key(|hours| std::cmp::Reverse((hours.count(Grade::Fail), bad(hours))));
@@ -119,7 +119,7 @@ pub(crate) fn brief(page: &mut Page, over: &OverSummary) {
 }
 
 /// Writes the hours of each criterion.
-fn section(page: &mut Page, over: &OverSummary) {
+fn section(page: &mut Page, over: &LongCheckSummary) {
     if over.criteria.is_empty() {
         return;
     }
@@ -142,7 +142,7 @@ fn section(page: &mut Page, over: &OverSummary) {
     }
 }
 
-fn table(page: &mut Page, over: &OverSummary) {
+fn table(page: &mut Page, over: &LongCheckSummary) {
     let titles: String = COUNTS.iter().map(|(_, title, width)| format!("{title:>width$}")).collect();
     let heading = page.paint(BOLD, &format!("{:indent$}{titles}  worst hour", "Hours", indent = LABEL + 2));
     page.line("");
@@ -172,7 +172,7 @@ fn table(page: &mut Page, over: &OverSummary) {
 }
 
 /// Writes the hours of each criterion as a table.
-fn markdown(text: &mut String, over: &OverSummary) {
+fn markdown(text: &mut String, over: &LongCheckSummary) {
     if over.criteria.is_empty() {
         return;
     }
@@ -187,7 +187,7 @@ fn markdown(text: &mut String, over: &OverSummary) {
 }
 
 /// The criteria, each once: two classes may ask the same.
-fn each(over: &OverSummary) -> impl Iterator<Item = &Hours> {
+fn each(over: &LongCheckSummary) -> impl Iterator<Item = &Hours> {
     let is_same = |one: &Criterion, other: &Criterion| {
         (&one.step, one.op, &one.metric) == (&other.step, other.op, &other.metric)
             && (one.pass, one.fail) == (other.pass, other.fail)
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_worst_hour_is_the_slowest_or_that_with_the_lowest_rate() {
         let report = samples::over_a_day();
-        let over = report.part::<OverSummary>().unwrap();
+        let over = report.part::<LongCheckSummary>().unwrap();
         let hours = |name: &str| over.criteria.iter().find(|hours| hours.criterion.metric == name).unwrap();
         assert_eq!(worst(hours("sync_p99_ns")).unwrap().0.grade, Grade::Fail);
         let rates = hours("iops");
@@ -254,7 +254,7 @@ mod tests {
         let said = |report: &Report| speaks_for(report).replace('\n', " ");
         assert!(!said(&report).contains("nothing is known"));
         for (hours, words) in [(1, "of one hour, without a round"), (10, "of 10 hours, without a round")] {
-            report.part_mut::<OverSummary>().unwrap().unseen_hours = hours;
+            report.part_mut::<LongCheckSummary>().unwrap().unseen_hours = hours;
             assert!(said(&report).contains(words), "{}", said(&report));
         }
     }
@@ -264,7 +264,7 @@ mod tests {
         let report = samples::over_a_day();
         for width in [40, 60, 79, 80, 132] {
             let mut page = Page::new(&Style::plain(width));
-            section(&mut page, report.part::<OverSummary>().unwrap());
+            section(&mut page, report.part::<LongCheckSummary>().unwrap());
             let longest = page.text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{width}:\n{}", page.text);
         }

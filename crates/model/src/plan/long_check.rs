@@ -11,7 +11,7 @@ use super::schedule::mix;
 /// part: stratified sampling, whose figures speak for the whole time, also where the disk follows the clock. Only the
 /// first comes at once, so that what cannot work is known at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OverPlan {
+pub struct LongCheckPlan {
     /// Time that the figures speak for, from the start of the run, ns.
     pub duration_ns: u64,
     /// Rounds in it; each visits every step once.
@@ -22,7 +22,7 @@ pub struct OverPlan {
     pub busy_max_ns: u64,
 }
 
-impl OverPlan {
+impl LongCheckPlan {
     /// Returns when a round begins, ns since the run began.
     pub fn at_ns(&self, round: u32, seed: u64) -> u64 {
         let part_ns = self.part_ns();
@@ -48,8 +48,8 @@ impl OverPlan {
 mod tests {
     use super::*;
 
-    const DAY: OverPlan =
-        OverPlan { duration_ns: 86_400_000_000_000, rounds: 400, round_max_ns: 1_000_000_000, busy_max_ns: 0 };
+    const DAY: LongCheckPlan =
+        LongCheckPlan { duration_ns: 86_400_000_000_000, rounds: 400, round_max_ns: 1_000_000_000, busy_max_ns: 0 };
 
     #[test]
     fn each_round_lies_in_its_part_and_they_spread_evenly_within() {

@@ -1,7 +1,7 @@
 //! Spreads a plan over hours: as many rounds of its steps as a bound on the disk's time allows.
 
 use anyhow::Result;
-use qd1_model::plan::{OverPlan, Plan, Work};
+use qd1_model::plan::{LongCheckPlan, Plan, Work};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Problem};
 
@@ -50,6 +50,6 @@ pub(super) fn spread(plan: &mut Plan, duration_ns: u64) -> Result<()> {
         }
         step.writes_max = Bytes(writes_max(step));
     }
-    plan.over = Some(OverPlan { duration_ns, rounds: rounds as u32, round_max_ns, busy_max_ns });
+    plan.over = Some(LongCheckPlan { duration_ns, rounds: rounds as u32, round_max_ns, busy_max_ns });
     Ok(())
 }
