@@ -22,7 +22,7 @@ use crate::command_line::CommandLine;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::suite_job::builtin;
-use crate::{message, output, runs, session, terminal};
+use crate::{message, output, session, terminal};
 
 /// What is measured in turn, and how.
 pub(crate) struct Request<'a> {
@@ -225,7 +225,7 @@ fn command(request: &Request<'_>, places: &[Place; 2], seed: u64) -> Vec<String>
 /// What the places are called beside each other.
 fn names(places: &[Place; 2]) -> [String; 2] {
     let words = [0, 1].map(|side| places[side].path.to_string_lossy().into_owned());
-    match runs::names(&words).as_slice() {
+    match qd1_runs::find::names(&words).as_slice() {
         [first, second] if first != second => [first.clone(), second.clone()],
         _ => ["first", "second"].map(str::to_owned),
     }

@@ -1,11 +1,9 @@
 //! The job of `qd1 check --over`: rounds spread over hours, each kept in the history as soon as it is over.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use qd1_clock as clock;
-use qd1_model::environment::{BOOT, Device, Environment, Filesystem};
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::long_check::{LongCheckRecord, Round};
 use qd1_model::{Problem, ProblemKind, Record};
@@ -19,7 +17,7 @@ use qd1_system::lock::Lock;
 
 use crate::command_line::CommandLine;
 use crate::message;
-use crate::session::{self, Job, Measured};
+use crate::session::{Job, Measured};
 use crate::suite_job::{Overrides, SuiteJob};
 
 /// A check over hours, new or resumed.
@@ -71,7 +69,7 @@ impl<'a> LongCheckJob<'a> {
 }
 
 fn history() -> Result<Store> {
-    session::history_path()
+    qd1_runs::history::path()
         .and_then(|path| Store::open_for_rounds(&path))
         .context("a check over hours is kept after each round, so that it can be resumed")
 }
@@ -150,7 +148,7 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     let (then, now) = (&record.environment, &machine.environment(&place.path));
-    if let Some(difference) = other_disk(then, now) {
+    if let Some(difference) = qd1_probe::same_disk::difference(then, now) {
         let message = format!("{path} leads to another disk than this run measured ({difference}); is it mounted?");
         return Err(Problem::usage(message).into());
     }
@@ -165,43 +163,6 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     Ok(())
-}
-
-/// Returns how what was measured then differs from what would be now, if these are two disks as far as can be known.
-fn other_disk(then: &Environment, now: &Environment) -> Option<String> {
-    let [before, after] = [&then.filesystem, &now.filesystem];
-    // A filesystem with an identity of its own may have grown.
-    let is_same_filesystem = match before.id.is_empty() || after.id.is_empty() {
-        true => (&before.kind, before.size) == (&after.kind, after.size),
-        false => before.id == after.id,
-    };
-    let [models_then, models_now] = [then, now].map(|machine| all(machine, |device| &device.model));
-    if !is_same_filesystem || models_then != models_now {
-        let described = |filesystem: &Filesystem, models: &[&str]| {
-            let on = models.first().map_or_else(String::new, |model| format!(" on {model}"));
-            let id = if filesystem.id.is_empty() { String::new() } else { format!(" {}", filesystem.id) };
-            format!("{}{id} of {}{on}", filesystem.kind, filesystem.size)
-        };
-        let (now, then) = (described(after, &models_now), described(before, &models_then));
-        let is_resized = before.kind == after.kind && before.size != after.size && after.id.is_empty();
-        let hint = if is_resized { "; it may have grown" } else { "" };
-        return Some(format!("{now} now, {then} then{hint}"));
-    }
-    // What is known until the next start says nothing after it; where a device is overwritten, that is reason enough.
-    let known = |machine| {
-        let mut known = all(machine, |device| &device.identity);
-        known.retain(|identity| before.kind == "block" || !identity.starts_with(BOOT));
-        known
-    };
-    let (known_then, known_now) = (known(then), known(now));
-    let is_other = !known_then.is_empty() && !known_now.is_empty() && known_then != known_now;
-    is_other.then(|| "it has another serial number, or another file behind it".to_owned())
-}
-
-/// What is known of the devices below, each once, in an order that does not follow their names, which may change.
-fn all(machine: &Environment, of: fn(&Device) -> &String) -> Vec<&str> {
-    let known = machine.devices.iter().map(|device| of(device).as_str()).filter(|text| !text.is_empty());
-    known.collect::<BTreeSet<&str>>().into_iter().collect()
 }
 
 /// Takes a run for this process.
@@ -257,61 +218,10 @@ impl Keep for Kept<'_> {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::Bytes;
+
     use qd1_report::samples;
 
     use super::*;
-
-    /// Another disk of the same size was measured on; a filesystem that had grown was refused.
-    #[test]
-    fn a_disk_is_known_by_its_filesystem_and_its_models() {
-        let machine = |id: &str, size: u64, model: &str| Environment {
-            filesystem: Filesystem { kind: "ext4".into(), id: id.into(), size: Bytes(size), ..Filesystem::default() },
-            devices: vec![Device { model: model.into(), ..Device::default() }],
-            ..Environment::default()
-        };
-        let is_same = |then: &Environment, now: &Environment| other_disk(then, now).is_none();
-        let before = machine("a1", 100, "m");
-        assert!(is_same(&before, &before) && is_same(&before, &machine("a1", 200, "m")));
-        assert!(!is_same(&before, &machine("a2", 100, "m")) && !is_same(&before, &machine("a1", 100, "other")));
-        let without = machine("", 100, "m");
-        assert!(is_same(&without, &before) && !is_same(&without, &machine("a1", 200, "m")));
-        assert_eq!(
-            other_disk(&without, &machine("", 200, "m")).unwrap(),
-            "ext4 of 200 B on m now, ext4 of 100 B on m then; it may have grown"
-        );
-        assert_eq!(
-            other_disk(&without, &machine("a1", 200, "m")).unwrap(),
-            "ext4 a1 of 200 B on m now, ext4 of 100 B on m then"
-        );
-    }
-
-    /// The image of another loop device, of the same size, was overwritten.
-    #[test]
-    fn a_device_is_known_by_its_serial_number() {
-        let machine = |kind: &str, identity: &str| Environment {
-            filesystem: Filesystem { kind: kind.into(), size: Bytes(100), ..Filesystem::default() },
-            devices: vec![Device { identity: identity.into(), ..Device::default() }],
-            ..Environment::default()
-        };
-        let is_same =
-            |kind: &str, then: &str, now: &str| other_disk(&machine(kind, then), &machine(kind, now)).is_none();
-        assert!(is_same("block", "S1", "S1") && !is_same("block", "S1", "S2") && !is_same("xfs", "S1", "S2"));
-        // After a start of the machine the sequence number is another.
-        assert!(!is_same("block", "boot a 1", "boot b 1") && is_same("xfs", "boot a 1", "boot b 1"));
-        // A record of an older version has none.
-        assert!(is_same("block", "", "S2"));
-        assert!(
-            other_disk(&machine("block", "S1"), &machine("block", "S2")).unwrap().contains("another serial number")
-        );
-        // Members of an array change their names, and of two paths to a disk one may be gone.
-        let array = |members: &[&str]| Environment {
-            devices: members.iter().map(|one| Device { identity: (*one).into(), ..Device::default() }).collect(),
-            ..machine("block", "")
-        };
-        assert!(other_disk(&array(&["a", "b", "a"]), &array(&["b", "a"])).is_none());
-        assert!(other_disk(&array(&["a", "b"]), &array(&["a", "c"])).is_some());
-    }
 
     /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.
     fn rounds_kept(before_second: impl FnOnce(&Path), before_third: impl FnOnce(&Path)) -> Vec<u32> {

@@ -1,7 +1,7 @@
 //! The procedure of a run, the same for all commands: destination, place, seed, plan, dry run, store, signals,
 //! progress, saving, analysis, report, exit code.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
@@ -20,8 +20,6 @@ use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, RunFiles, destroy, id};
 use qd1_store::Store;
 use qd1_system::inputs;
-use qd1_system::state::default_path;
-use qd1_system::trust;
 
 use crate::args::{CommonArgs, FailOn, OutputArgs};
 use crate::bounds::Bounds;
@@ -319,48 +317,22 @@ pub(crate) fn show(record: Record, bounds: &Bounds, to: &OutputArgs, detail: Det
     Ok(report)
 }
 
-/// Opens the history to keep runs.
-///
-/// # Errors
-/// When it cannot be opened.
-pub(crate) fn history() -> Result<Store> {
-    Store::open(&history_path()?)
-}
-
-/// Where the history is.
-///
-/// # Errors
-/// When there is no place for it that can be trusted.
-pub(crate) fn history_path() -> Result<PathBuf> {
-    let path = default_path(|name| std::env::var_os(name))?;
-    // In another user's directory, a link of theirs decides what root writes.
-    if let Some(dir) = trust::leads_root_astray(&path) {
-        let (path, dir) = (path.display(), dir.display());
-        let advice = "use `sudo -H`, or set QD1_STORE to a file in a directory of root's";
-        let message = format!("another user can change {dir}, so root does not write {path}; {advice}");
-        return Err(Problem::new(ProblemKind::Capability, message).into());
-    }
-    Ok(path)
-}
-
-/// Opens the history to look at it.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn kept_runs() -> Result<Store> {
-    Store::read(&default_path(|name| std::env::var_os(name))?)
-}
-
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
 /// continues.
 pub(crate) fn open_store() -> Option<Store> {
-    history().inspect_err(|error| message::print(format_args!("qd1: this run will not be kept: {error:#}"))).ok()
+    qd1_runs::history::open()
+        .inspect_err(|error| message::print(format_args!("qd1: this run will not be kept: {error:#}")))
+        .ok()
 }
 
 /// Saves a run; says why where that is not possible. Returns whether it is kept.
 pub(crate) fn keep(store: &Store, record: &Record) -> bool {
     // A history that was removed or replaced during the run is opened anew.
-    let saved = if store.is_in_place() { store.save(record) } else { history().and_then(|store| store.save(record)) };
+    let saved = if store.is_in_place() {
+        store.save(record)
+    } else {
+        qd1_runs::history::open().and_then(|store| store.save(record))
+    };
     saved.inspect_err(|error| message::print(format_args!("qd1: this run was not kept: {error:#}"))).is_ok()
 }
 

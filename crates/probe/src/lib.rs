@@ -25,6 +25,7 @@ mod fixture;
 pub mod guard;
 mod mounts;
 mod nvme;
+pub mod same_disk;
 pub mod sampler;
 pub mod signature;
 mod transport;

@@ -32,6 +32,10 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-store", sees: &["qd1-model", "qd1-report"] },
     Rule { package: "qd1-system", sees: &["qd1-model", "qd1-clock", "qd1-probe"] },
     Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-clock", "qd1-engine", "qd1-fio", "qd1-probe"] },
+    Rule {
+        package: "qd1-runs",
+        sees: &["qd1-model", "qd1-engine", "qd1-analysis", "qd1-import", "qd1-report", "qd1-store", "qd1-system"],
+    },
     // The statistics say when a step has seen enough.
     Rule {
         package: "qd1-runner",
@@ -69,6 +73,7 @@ const RULES: &[Rule] = &[
             "qd1-report",
             "qd1-store",
             "qd1-system",
+            "qd1-runs",
             "qd1-jobs",
             "qd1-runner",
             "qd1-programs",
@@ -133,6 +138,7 @@ const HOMES: &[Home] = &[
             "qd1-suites",
             "qd1-store",
             "qd1-system",
+            "qd1-runs",
             "qd1-runner",
             "qd1-programs",
             "qd1-experiment",

@@ -9,7 +9,6 @@ use qd1_report::{CompareFormat, Detail, Format, Pictured, Style, html, render, s
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::runs;
 
 /// What every text holds in turn. Each form hides it from another kind of search.
 const TEXTS: [&str; 8] = [
@@ -194,7 +193,10 @@ fn pages_charts_and_comparisons_of_redacted_runs_name_nobody() {
             let data = charts(&report.record, &report.summary);
             pictured.push(Pictured { name: "run".to_owned(), report, data });
         }
-        let group = |run: &Pictured| Group { name: "run".to_owned(), runs: vec![runs::of_record(&run.report.record)] };
+        let group = |run: &Pictured| Group {
+            name: "run".to_owned(),
+            runs: vec![qd1_runs::find::of_record(&run.report.record)],
+        };
         let comparison = compare(&[group(&pictured[4]), group(&pictured[4])], &[]).unwrap();
         let page = html(&pictured, Some(&comparison), &jiff::tz::TimeZone::UTC);
         assert_nothing_left(&page, "the page", text);
@@ -208,7 +210,7 @@ fn pages_charts_and_comparisons_of_redacted_runs_name_nobody() {
 fn a_redacted_comparison_numbers_sides_runs_and_hosts() {
     for text in TEXTS {
         let side = |name: &str, host: &str| {
-            let mut run = runs::of_record(&samples::long_record());
+            let mut run = qd1_runs::find::of_record(&samples::long_record());
             (run.label, run.tool) = (name.to_owned(), format!("fio-3.33 {text}"));
             run.missing = vec![text.to_owned()];
             run.steps.iter_mut().for_each(|step| step.title = text.to_owned());

@@ -15,8 +15,8 @@ use qd1_report::{CompareFormat, Detail};
 use crate::args::{Choice, DestinationArgs, choice, duration, effort, engine};
 use crate::command_line::CommandLine;
 use crate::in_turn::{self, Outcome, Request};
+use crate::output;
 use crate::session;
-use crate::{output, runs};
 
 /// The forms of a comparison: name, help text and value.
 const FORMATS: [Choice<CompareFormat>; 6] = [
@@ -208,9 +208,9 @@ pub(crate) fn redact(groups: &mut [Group]) {
 
 /// Reads the sides: each run by itself, and each group.
 fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
-    let named = args.runs.iter().zip(runs::names(&args.runs));
+    let named = args.runs.iter().zip(qd1_runs::find::names(&args.runs));
     let mut groups = named
-        .map(|(word, name)| Ok(Group { name, runs: runs::find(word, RUNS_MAX)? }))
+        .map(|(word, name)| Ok(Group { name, runs: qd1_runs::find::find(word, RUNS_MAX)? }))
         .collect::<Result<Vec<Group>>>()?;
     for given in &args.group {
         let wrong = || {
@@ -229,7 +229,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
             .split(',')
             .map(str::trim)
             .filter(|word| !word.is_empty())
-            .map(|word| runs::find(word, RUNS_MAX))
+            .map(|word| qd1_runs::find::find(word, RUNS_MAX))
             .collect::<Result<Vec<_>>>()?;
         if found.is_empty() {
             return Err(wrong().into());

@@ -26,9 +26,8 @@ use qd1_system::tool::memory;
 use crate::args::MeasureArgs;
 use crate::bounds::Bounds;
 use crate::command_line::CommandLine;
-use crate::experience;
 use crate::output;
-use crate::session::{self, Job, Measured, Session};
+use crate::session::{Job, Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, builtin, request};
 
 #[derive(Debug, Args)]
@@ -96,8 +95,8 @@ pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
 
 /// Predicts from a saved run.
 fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
-    let mut record = session::kept_runs()?.load(id)?;
-    let experience = experience::on(&record.environment, Some(&record.id));
+    let mut record = qd1_runs::history::read()?.load(id)?;
+    let experience = qd1_runs::experience::on(&record.environment, Some(&record.id));
     record.plan.prediction = Some(PredictionPlan { scale: args.scale, experience });
     let output = &args.how.common.output;
     let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.is_redacted())?;
@@ -123,7 +122,7 @@ impl Job for Prediction<'_> {
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
         let mut plan = self.commits.plan(place, seed)?;
         self.programs.fit(place, seed)?;
-        let experience = experience::on(&Machine::new().environment(&place.path), None);
+        let experience = qd1_runs::experience::on(&Machine::new().environment(&place.path), None);
         plan.prediction = Some(PredictionPlan { scale: self.programs.scale, experience });
         Ok(plan)
     }

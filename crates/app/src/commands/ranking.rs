@@ -15,7 +15,7 @@ use qd1_report::{Prices, ranking_html};
 use qd1_system::source::{self, Kind};
 
 use crate::bounds::Bounds;
-use crate::{message, runs};
+use crate::message;
 
 /// Runs and disks at most.
 const RUNS_MAX: usize = 2000;
@@ -166,7 +166,7 @@ impl Site {
 fn look(record: Record) -> Result<(Measured, Look)> {
     let site = Site::of(&record);
     if record.plan.subject != Subject::Check {
-        return Ok((runs::of_record(&record), Look { site, verdicts: Vec::new() }));
+        return Ok((qd1_runs::find::of_record(&record), Look { site, verdicts: Vec::new() }));
     }
     let report = Bounds::of_run(Subject::Check, None)?.judge(record, false)?;
     let spoilers = spoilers(&report.record, &report.summary);
@@ -213,7 +213,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
             // A folder of others may lead anywhere, to devices that answer when somebody types.
-            match regular(&file).and_then(|()| runs::looked_at(&file, RUNS_MAX, look)) {
+            match regular(&file).and_then(|()| qd1_runs::find::looked_at(&file, RUNS_MAX, look)) {
                 Ok(found) => {
                     for (run, look) in found {
                         match same_as(

@@ -18,8 +18,8 @@ use qd1_report::{Format, Pictured, Style, html, render};
 use crate::args::{Choice, DestinationArgs, choice};
 use crate::bounds::Bounds;
 use crate::commands::ranking;
-use crate::exports::Exported;
-use crate::{message, output, parallel, run_names, runs, terminal};
+use crate::{message, output, terminal};
+use qd1_runs::exports::Exported;
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -125,7 +125,7 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
         let data = charts(&report.record, &report.summary);
         Ok(Pictured { name, report, data })
     };
-    parallel::each(named, drawn)
+    qd1_runs::parallel::each(named, drawn)
 }
 
 /// Reads and judges the runs of which only the grades are drawn.
@@ -134,7 +134,7 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
 /// As [`pictured`].
 pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
     let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
-    parallel::each(named(args, most)?, of)
+    qd1_runs::parallel::each(named(args, most)?, of)
 }
 
 /// Returns runs as plain lines, with an empty line between two.
@@ -142,7 +142,7 @@ fn posts(args: &RunsArgs) -> Result<String> {
     let args = RunsArgs { redact: true, ..args.clone() };
     let style = Style::plain(terminal::WIDTH);
     let post = |(_, record)| Ok(render(&judged(&args, record)?, Format::Post, &style));
-    let posts: Vec<String> = parallel::each(named(&args, RUNS_MAX)?, post)?;
+    let posts: Vec<String> = qd1_runs::parallel::each(named(&args, RUNS_MAX)?, post)?;
     Ok(posts.join("\n"))
 }
 
@@ -150,7 +150,7 @@ fn posts(args: &RunsArgs) -> Result<String> {
 fn named(args: &RunsArgs, most: usize) -> Result<Vec<(String, Record)>> {
     let mut found: Vec<(&str, Exported)> = Vec::new();
     for word in &args.runs {
-        found.extend(runs::records(word, most)?.into_iter().map(|run| (word.as_str(), run)));
+        found.extend(qd1_runs::find::records(word, most)?.into_iter().map(|run| (word.as_str(), run)));
     }
     if found.len() > most {
         let message = format!("{} runs are too many to draw; give at most {most}", found.len());
@@ -163,7 +163,7 @@ fn named(args: &RunsArgs, most: usize) -> Result<Vec<(String, Record)>> {
         }
     }
     let of: Vec<(&str, &Exported)> = found.iter().map(|(word, run)| (*word, run)).collect();
-    let names = run_names::of(&of, args.redact, &zone(args));
+    let names = qd1_runs::names::of(&of, args.redact, &zone(args));
     Ok(names.into_iter().zip(found.into_iter().map(|(_, run)| run.record)).collect())
 }
 
@@ -175,7 +175,7 @@ fn judged(args: &RunsArgs, record: Record) -> Result<Report> {
 fn beside(runs: &[Pictured]) -> Option<Comparison> {
     let group = |run: &Pictured| Group {
         name: run.name.clone(),
-        runs: vec![Measured { label: run.name.clone(), ..runs::of_record(&run.report.record) }],
+        runs: vec![Measured { label: run.name.clone(), ..qd1_runs::find::of_record(&run.report.record) }],
     };
     let groups: Vec<Group> = runs.iter().map(group).collect();
     compare(&groups, &[])

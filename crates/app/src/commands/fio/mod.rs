@@ -353,7 +353,7 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
 /// Saves the run in the history, and returns that. A failure is only reported on a terminal: scripts take output on stderr for a
 /// failure.
 fn keep(record: &Record) -> Option<Store> {
-    let kept = session::history().and_then(|store| store.save(record).map(|()| store));
+    let kept = qd1_runs::history::open().and_then(|store| store.save(record).map(|()| store));
     if let Err(error) = &kept
         && std::io::stderr().is_terminal()
     {

@@ -16,7 +16,7 @@ use qd1_store::Store;
 
 use crate::args::{DestinationArgs, OutputArgs};
 use crate::bounds::Bounds;
-use crate::{output, runs, session};
+use crate::{output, session};
 use filter::FilterArgs;
 
 /// What the help ends with.
@@ -114,8 +114,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
         },
         Some(HistoryCommand::Show { id, thresholds, output }) => {
             output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
-            let store = session::kept_runs()?;
-            let record = store.load(&runs::id(&store, id)?)?;
+            let store = qd1_runs::history::read()?;
+            let record = store.load(&qd1_runs::find::id(&store, id)?)?;
             let bounds = Bounds::of_run(record.plan.subject, thresholds.as_deref())?;
             session::show(record, &bounds, output, Detail::All)?;
         }
@@ -128,8 +128,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
                 );
                 return Err(Problem::usage(message).into());
             }
-            let store = session::history()?;
-            for id in runs::ids(&store, id)? {
+            let store = qd1_runs::history::open()?;
+            for id in qd1_runs::find::ids(&store, id)? {
                 store.tag(&id, tags, !remove)?;
             }
         }
@@ -137,8 +137,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
             if text.chars().count() > NOTE_MAX {
                 return Err(Problem::usage(format!("a note has at most {NOTE_MAX} letters")).into());
             }
-            let store = session::history()?;
-            store.note(&runs::id(&store, id)?, text.trim())?;
+            let store = qd1_runs::history::open()?;
+            store.note(&qd1_runs::find::id(&store, id)?, text.trim())?;
         }
         Some(HistoryCommand::Prune { keep, filter, dry_run }) => prune(*keep, filter, *dry_run)?,
         Some(HistoryCommand::Export(args)) => transfer::export(args)?,
@@ -150,11 +150,11 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
 /// Opens the history to look at it; where a machine is asked for, after it is known of every run.
 fn with_hosts(filter: &FilterArgs) -> Result<Store> {
     if filter.host.is_some()
-        && let Ok(store) = session::history()
+        && let Ok(store) = qd1_runs::history::open()
     {
         store.learn_hosts()?;
     }
-    session::kept_runs()
+    qd1_runs::history::read()
 }
 
 fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
@@ -187,7 +187,7 @@ fn note_headlines(found: &[(String, String)]) {
     if found.is_empty() {
         return;
     }
-    if let Ok(store) = session::history() {
+    if let Ok(store) = qd1_runs::history::open() {
         let _ = found.iter().try_for_each(|(id, headline)| store.note_headline(id, headline));
     }
 }
@@ -204,7 +204,7 @@ fn judged(store: &Store, id: &str) -> Option<String> {
 
 fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
     let filter = conditions.filter()?;
-    let path = session::history_path()?;
+    let path = qd1_runs::history::path()?;
     let store = if is_dry_run || !path.exists() { with_hosts(conditions)? } else { Store::open_to_remove(&path)? };
     if !is_dry_run && conditions.host.is_some() && path.exists() {
         store.learn_hosts()?;

@@ -15,9 +15,9 @@ use qd1_system::source::Kind;
 use super::filter::FilterArgs;
 use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
-use crate::exports::{self, Content, Exported, Line};
-use crate::stored::{Packing, Stored};
-use crate::{message, output, runs, session};
+use crate::{message, output};
+use qd1_runs::exports::{self, Content, Exported, Line};
+use qd1_runs::stored::{Packing, Stored};
 
 /// A file of `history export`, as it is kept.
 const HISTORY: Kind = Kind { name: "a history", most: 4 << 30 };
@@ -63,7 +63,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     if !args.ids.is_empty() {
         let mut wanted = Vec::new();
         for word in &args.ids {
-            for id in runs::ids(&store, word)? {
+            for id in qd1_runs::find::ids(&store, word)? {
                 wanted.push(store.load(&id)?.id);
             }
         }
@@ -155,7 +155,7 @@ impl Export {
 /// When a file cannot be read or holds no run, or the history cannot be written. What was added before stays.
 pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     let contents = files.iter().map(|path| content(path)).collect::<Result<Vec<_>>>()?;
-    let store = session::history()?;
+    let store = qd1_runs::history::open()?;
     let mut known: BTreeSet<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
     let (mut added, mut there) = (0, 0);
     for (content, path) in contents.into_iter().zip(files) {

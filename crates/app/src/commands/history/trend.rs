@@ -14,7 +14,7 @@ use qd1_store::{Kept, Store};
 
 use super::filter::FilterArgs;
 use crate::args::DestinationArgs;
-use crate::{message, output, session};
+use crate::{message, output};
 
 /// Runs that are looked at without saying so.
 const SILENT: usize = 3;
@@ -43,7 +43,7 @@ pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
     let typed = name;
     let name = figure_name(typed)?;
     let filter = conditions.filter()?;
-    let store = match session::history() {
+    let store = match qd1_runs::history::open() {
         Ok(store) => {
             store.learn_hosts()?;
             learn_figures(&store, &filter)?;
@@ -51,7 +51,7 @@ pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
         }
         Err(error) => {
             message::print(format_args!("qd1: only what was noted before is shown: {error:#}"));
-            session::kept_runs()?
+            qd1_runs::history::read()?
         }
     };
     let kept = store.trend(&filter, &name)?;

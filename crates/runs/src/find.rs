@@ -13,7 +13,7 @@ use qd1_store::Store;
 use qd1_system::source::Kind;
 
 use crate::exports::{self, Content, Export, Exported};
-use crate::session;
+use crate::history;
 use crate::stored::Stored;
 
 /// Names of runs by their time.
@@ -36,7 +36,7 @@ enum Found {
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
-pub(crate) fn find(word: &str, most: usize) -> Result<Vec<Measured>> {
+pub fn find(word: &str, most: usize) -> Result<Vec<Measured>> {
     if is_file(word) {
         let runs = looked_at(Path::new(word), most, |record| Ok((of_record(&record), ())))?;
         return Ok(runs.into_iter().map(|(run, _)| run).collect());
@@ -54,7 +54,7 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
     let run = of_record(&record);
     // One that goes on is another one tomorrow. Where nothing can be written, it is worked out each time.
     if !record.is_unfinished()
-        && let Ok(store) = session::history()
+        && let Ok(store) = history::open()
     {
         let _ = store.note_measured(&record.id, MEASURED_BY, &run);
     }
@@ -65,7 +65,7 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
 ///
 /// # Errors
 /// When it has none, or more than `most`, or `look` fails.
-pub(crate) fn looked_at<T: Send>(
+pub fn looked_at<T: Send>(
     path: &Path,
     most: usize,
     look: impl Fn(Record) -> Result<(Measured, T)> + Sync,
@@ -93,7 +93,7 @@ pub(crate) fn looked_at<T: Send>(
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
+pub fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
     match look_up(word)? {
         Found::Records(records) => Ok(with_tags(records, is_file(word))),
         Found::Export(export) => {
@@ -113,14 +113,14 @@ pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
 
 /// The runs with the words that somebody gave them in the history; a file alone has none.
 fn with_tags(records: Vec<Record>, are_of_file: bool) -> Vec<Exported> {
-    let rows = if are_of_file { None } else { session::kept_runs().and_then(|store| store.list(usize::MAX)).ok() };
+    let rows = if are_of_file { None } else { history::read().and_then(|store| store.list(usize::MAX)).ok() };
     let tags = |id: &str| rows.iter().flatten().find(|row| row.id == id).map(|row| row.tags.clone());
     let kept = |record: Record| Exported { tags: tags(&record.id).unwrap_or_default(), ..Exported::alone(record) };
     records.into_iter().map(kept).collect()
 }
 
 /// Whether a word names a file rather than runs of the history.
-pub(crate) fn is_file(word: &str) -> bool {
+pub fn is_file(word: &str) -> bool {
     !word.starts_with('@') && Path::new(word).exists()
 }
 
@@ -143,7 +143,7 @@ fn kept(word: &str) -> Result<(Store, Vec<String>)> {
     if word.contains('/') {
         return Err(Problem::usage(format!("{}: there is no such file", printable(word))).into());
     }
-    let store = session::kept_runs()?;
+    let store = history::read()?;
     let ids = ids(&store, word)?;
     Ok((store, ids))
 }
@@ -152,7 +152,7 @@ fn kept(word: &str) -> Result<(Store, Vec<String>)> {
 ///
 /// # Errors
 /// When there are none of that name.
-pub(crate) fn ids(store: &Store, word: &str) -> Result<Vec<String>> {
+pub fn ids(store: &Store, word: &str) -> Result<Vec<String>> {
     Ok(match word.strip_prefix('@') {
         Some(name) if NAMES.contains(&name) => vec![named(&store.list(usize::MAX)?, name, &Zoned::now())?],
         Some(tag) => tagged(store, tag)?,
@@ -164,7 +164,7 @@ pub(crate) fn ids(store: &Store, word: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// When it names none, or several.
-pub(crate) fn id(store: &Store, word: &str) -> Result<String> {
+pub fn id(store: &Store, word: &str) -> Result<String> {
     match ids(store, word)?.as_slice() {
         [one] => Ok(one.clone()),
         many => {
@@ -239,7 +239,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
 }
 
 /// Returns what can be compared of a run.
-pub(crate) fn of_record(record: &Record) -> Measured {
+pub fn of_record(record: &Record) -> Measured {
     let summary = qd1_analysis::summarize(record);
     let spoilers = spoilers(record, &summary);
     measured(record, &summary, &spoilers)
@@ -247,7 +247,7 @@ pub(crate) fn of_record(record: &Record) -> Measured {
 
 /// Returns what runs are called beside each other: files without their directory, unless that tells them apart, and without
 /// what all names begin and end with.
-pub(crate) fn names(words: &[String]) -> Vec<String> {
+pub fn names(words: &[String]) -> Vec<String> {
     let short: Vec<String> = words.iter().map(|word| short(word)).collect();
     let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
     let mut names: Vec<String> = short

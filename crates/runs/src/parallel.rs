@@ -13,7 +13,7 @@ const THREADS_MAX: usize = 8;
 ///
 /// # Errors
 /// The first of `of`.
-pub(crate) fn each<I: Send, T: Send>(items: Vec<I>, of: impl Fn(I) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub fn each<I: Send, T: Send>(items: Vec<I>, of: impl Fn(I) -> Result<T> + Sync) -> Result<Vec<T>> {
     let items = Mutex::new(items.into_iter().enumerate());
     all(|| {
         let (number, item) = items.lock().unwrap_or_else(PoisonError::into_inner).next()?;
@@ -25,7 +25,7 @@ pub(crate) fn each<I: Send, T: Send>(items: Vec<I>, of: impl Fn(I) -> Result<T> 
 ///
 /// # Errors
 /// The first of `next`.
-pub(crate) fn all<T: Send>(next: impl Fn() -> Option<(usize, Result<T>)> + Sync) -> Result<Vec<T>> {
+pub fn all<T: Send>(next: impl Fn() -> Option<(usize, Result<T>)> + Sync) -> Result<Vec<T>> {
     let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
     let one = || {
         let (number, one) = next()?;

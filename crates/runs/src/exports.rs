@@ -14,28 +14,34 @@ use crate::parallel;
 use crate::stored::{Line as Text, Stored};
 
 /// The error for anything else.
-pub(crate) const NO_RUN: &str = "not a run of qd1; give a file of `qd1 history export`, or of --json";
+pub const NO_RUN: &str = "not a run of qd1; give a file of `qd1 history export`, or of --json";
 
 /// A run as a line has it.
 #[derive(Serialize)]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    pub(crate) tags: &'a [String],
+    /// Words that somebody gave it.
+    pub tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) note: Option<&'a str>,
-    pub(crate) record: &'a Record,
+    /// What somebody noted.
+    pub note: Option<&'a str>,
+    /// The run.
+    pub record: &'a Record,
 }
 
 /// A run of a file, and what was said of it.
-pub(crate) struct Exported {
-    pub(crate) record: Record,
-    pub(crate) tags: Vec<String>,
-    pub(crate) note: Option<String>,
+pub struct Exported {
+    /// The run.
+    pub record: Record,
+    /// Words that somebody gave it.
+    pub tags: Vec<String>,
+    /// What somebody noted.
+    pub note: Option<String>,
 }
 
 impl Exported {
     /// A run of which nothing was said.
-    pub(crate) const fn alone(record: Record) -> Self {
+    pub const fn alone(record: Record) -> Self {
         Self { record, tags: Vec::new(), note: None }
     }
 }
@@ -128,7 +134,7 @@ impl Left {
 }
 
 /// What a file holds.
-pub(crate) enum Content {
+pub enum Content {
     /// One run of qd1, of --json or a record alone.
     Run(Box<Record>),
     /// Runs of an export, each read when it is asked for: many lines that are alike take little room, and their runs much.
@@ -138,17 +144,17 @@ pub(crate) enum Content {
 }
 
 /// An export.
-pub(crate) struct Export(Stored);
+pub struct Export(Stored);
 
 impl Export {
     /// Returns true if it has more lines than so many; one that cannot be unpacked counts as a line.
-    pub(crate) fn has_more_than(&self, most: usize) -> bool {
+    pub fn has_more_than(&self, most: usize) -> bool {
         self.0.lines().nth(most).is_some()
     }
 
     /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals. They are only
     /// kept, so that they may have as many steps as any history.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
+    pub fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
         let steps = STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_KEPT_STEP);
         self.runs_within(Left { steps, steps_of_run: usize::MAX, ..self.most() })
     }
@@ -166,7 +172,7 @@ impl Export {
     ///
     /// # Errors
     /// When a line is none, or they are too large together.
-    pub(crate) fn all(&self) -> Result<Vec<Exported>> {
+    pub fn all(&self) -> Result<Vec<Exported>> {
         self.runs_within(Left { intervals: INTERVALS_AT_ONCE_MAX, is_at_once: true, ..self.most() }).collect()
     }
 
@@ -181,7 +187,7 @@ impl Export {
     ///
     /// # Errors
     /// The first of a line that is no run, or of `of`.
-    pub(crate) fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
         let lines = Mutex::new((self.0.lines().enumerate(), self.most()));
         parallel::all(|| {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +206,7 @@ impl Export {
 ///
 /// # Errors
 /// When it cannot be unpacked, or the run in it is damaged.
-pub(crate) fn content(stored: Stored) -> Result<Content> {
+pub fn content(stored: Stored) -> Result<Content> {
     let first = stored.lines().next();
     if let Some(Ok((_, line))) = first.filter(|line| line.as_ref().is_ok_and(|(_, line)| is_export(line))) {
         // A report of one line is an export too, but for its name.

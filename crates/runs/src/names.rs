@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use qd1_model::{Record, printable};
 
 use crate::exports::Exported;
-use crate::runs;
+use crate::find;
 
 /// Letters of a date and time that are shown.
 const MOMENT: &str = "%Y-%m-%d %H:%M";
@@ -13,7 +13,7 @@ const MOMENT: &str = "%Y-%m-%d %H:%M";
 const ID_MIN: usize = 6;
 
 /// Returns a name for each run, given the word that named it; of runs to be shared, their numbers.
-pub(crate) fn of(runs: &[(&str, &Exported)], is_redacted: bool, zone: &TimeZone) -> Vec<String> {
+pub fn of(runs: &[(&str, &Exported)], is_redacted: bool, zone: &TimeZone) -> Vec<String> {
     if is_redacted {
         return (1..=runs.len()).map(|number| format!("run {number}")).collect();
     }
@@ -43,7 +43,7 @@ fn of_person(word: &str, run: &Exported) -> Option<String> {
     if let Some(tag) = run.tags.first() {
         return Some(tag.clone());
     }
-    let file = runs::is_file(word).then(|| runs::names(&[word.to_owned()]).remove(0))?;
+    let file = find::is_file(word).then(|| find::names(&[word.to_owned()]).remove(0))?;
     let stem = file.split('.').next().unwrap_or_default();
     let is_id = stem.len() >= ID_MIN && stem.bytes().all(|digit| digit.is_ascii_hexdigit());
     (!stem.is_empty() && !is_id).then(|| stem.to_owned())

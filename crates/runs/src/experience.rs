@@ -9,7 +9,7 @@ use qd1_model::history::{Filter, Row};
 use qd1_model::plan::prediction::Experience;
 use qd1_store::Store;
 
-use crate::session;
+use crate::history;
 
 /// Suites of runs with commits, and of those that ran a program whose figures are predicted.
 const PREDICT: &str = "predict";
@@ -22,8 +22,8 @@ const RUNS: usize = 40;
 const SAME_TIME_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Returns what the kept runs of `machine` say, without `except`; nothing where there are none, or they cannot be read.
-pub(crate) fn on(machine: &Environment, except: Option<&str>) -> Vec<Experience> {
-    let Ok(store) = session::kept_runs() else { return Vec::new() };
+pub fn on(machine: &Environment, except: Option<&str>) -> Vec<Experience> {
+    let Ok(store) = history::read() else { return Vec::new() };
     let rows = |suite: &str, most: usize| rows(&store, machine, suite, most);
     let commits: Vec<Row> = WITH_COMMITS.iter().flat_map(|suite| rows(suite, usize::MAX)).collect();
     // A disk has one vote, however often it was measured.

@@ -34,14 +34,16 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub enum Packing {
+    /// `.gz`.
     Gzip,
+    /// `.zst`.
     Zstd,
 }
 
 impl Packing {
     /// Returns that of a file by the end of its name; `None` for one that is not compressed.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "gz" => Some(Self::Gzip),
             "zst" => Some(Self::Zstd),
@@ -61,7 +63,7 @@ impl Packing {
     ///
     /// # Errors
     /// Never, but for what the library says.
-    pub(crate) fn packed(self, text: &[u8]) -> io::Result<Vec<u8>> {
+    pub fn packed(self, text: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip => {
                 let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
@@ -106,7 +108,7 @@ impl Read for Frames<'_> {
 }
 
 /// A file as it is kept.
-pub(crate) struct Stored {
+pub struct Stored {
     name: String,
     bytes: Vec<u8>,
     packing: Option<Packing>,
@@ -115,24 +117,24 @@ pub(crate) struct Stored {
 }
 
 /// A line and its number, from 1 on.
-pub(crate) type Line<'a> = (usize, Cow<'a, [u8]>);
+pub type Line<'a> = (usize, Cow<'a, [u8]>);
 
 impl Stored {
     /// Reads a file.
     ///
     /// # Errors
     /// When it cannot be read, or is too large.
-    pub(crate) fn read(path: &Path, kind: Kind) -> Result<Self, Problem> {
+    pub fn read(path: &Path, kind: Kind) -> Result<Self, Problem> {
         Ok(Self::of(&printable(&path.to_string_lossy()), source::read(path, kind)?))
     }
 
     /// Returns the file that has these bytes; `name` is what messages call it.
-    pub(crate) fn of(name: &str, bytes: Vec<u8>) -> Self {
+    pub fn of(name: &str, bytes: Vec<u8>) -> Self {
         Self { name: name.to_owned(), packing: Packing::found(&bytes), bytes, most: WHOLE_MAX }
     }
 
     /// Returns what messages call it.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -140,7 +142,7 @@ impl Stored {
     ///
     /// # Errors
     /// When it is damaged, or far larger than its file.
-    pub(crate) fn whole(self) -> Result<Vec<u8>, Problem> {
+    pub fn whole(self) -> Result<Vec<u8>, Problem> {
         let Some(packing) = self.packing else { return Ok(self.bytes) };
         // Were it to grow, there would be two of it for a moment.
         let mut text = Vec::with_capacity(self.most as usize + 1);
@@ -150,7 +152,7 @@ impl Stored {
     }
 
     /// Returns the lines of the text that are not blank. An error is the last: what cannot be unpacked, or has too many lines.
-    pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + Send + '_> {
+    pub fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + Send + '_> {
         let lines: Box<dyn Iterator<Item = Result<Cow<'_, [u8]>, Problem>> + Send> = match self.packing {
             None => Box::new(self.bytes.split(|byte| *byte == b'\n').map(|line| Ok(Cow::Borrowed(line)))),
             Some(packing) => Box::new(self.unpacked_lines(packing)),
@@ -195,7 +197,7 @@ impl Stored {
     }
 
     /// Returns how many bytes it has as it is kept.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
