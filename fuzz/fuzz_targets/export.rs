@@ -1,20 +1,9 @@
 //! What `history import` reads: runs and exports, plain or compressed, damaged in any way.
-//!
-//! The reader is part of the binary, which is no library.
 #![no_main]
-#![allow(dead_code)]
 
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../../crates/app/src/exports.rs"]
-mod exports;
-#[path = "../../crates/app/src/parallel.rs"]
-mod parallel;
-#[path = "../../crates/app/src/stored.rs"]
-mod stored;
-
-use exports::Content;
-use stored::Stored;
+use qd1_runs::exports::{self, Content};
+use qd1_runs::stored::Stored;
 
 fuzz_target!(|data: &[u8]| {
     match exports::content(Stored::of("file", data.to_vec())) {

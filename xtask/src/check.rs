@@ -16,7 +16,7 @@ mod unused;
 use anyhow::{Context, Result, bail};
 
 use crate::tools::{TYPOS, Tool};
-use crate::{clock, cmd, docs, metadata};
+use crate::{clock, cmd, docs};
 
 /// What a check that passes still has to say, a line each.
 type Notes = Vec<String>;
@@ -40,7 +40,6 @@ const CHECKS: &[Check] = &[
     Check { name: "licences", tool: None, run: licences::run },
     Check { name: "unused", tool: None, run: unused::run },
     Check { name: "clippy", tool: None, run: clippy },
-    Check { name: "fuzz", tool: None, run: fuzz },
     Check { name: "rustdoc", tool: None, run: rustdoc },
     Check { name: "docs", tool: None, run: generated_docs },
 ];
@@ -107,14 +106,6 @@ fn clippy() -> Result<Notes> {
     let mut clippy = cmd::cargo();
     clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     cmd::capture(&mut clippy)?;
-    Ok(Vec::new())
-}
-
-/// The fuzz targets are a workspace of their own: what they call changes without them.
-fn fuzz() -> Result<Notes> {
-    let mut clippy = cmd::cargo();
-    clippy.args(["clippy", "--quiet", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
-    cmd::capture(clippy.arg(metadata::target_dir()?).args(["--", "-D", "warnings"]))?;
     Ok(Vec::new())
 }
 

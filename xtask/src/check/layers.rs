@@ -84,6 +84,23 @@ const RULES: &[Rule] = &[
     // For tests only.
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
     Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-stats", "qd1-analysis", "qd1-suites"] },
+    Rule {
+        package: "qd1-fuzz",
+        sees: &[
+            "qd1-model",
+            "qd1-engine",
+            "qd1-analysis",
+            "qd1-fio",
+            "qd1-import",
+            "qd1-suites",
+            "qd1-report",
+            "qd1-store",
+            "qd1-system",
+            "qd1-runs",
+            "qd1-runner",
+            "qd1-programs",
+        ],
+    },
     Rule { package: "xtask", sees: &[] },
 ];
 
