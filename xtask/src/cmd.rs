@@ -40,15 +40,29 @@ const SHOWN: usize = 100;
 
 /// Runs silently and returns stdout; where the command fails, the error holds what it said.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output = succeeded(command)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// As [`capture`], with what it said on stderr as well.
+pub(crate) fn capture_all(command: &mut Command) -> Result<String> {
+    let output = succeeded(command)?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+fn succeeded(command: &mut Command) -> Result<Output> {
     let output = output(command)?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<&str> = said.trim_end().lines().collect();
-        let last = &lines[lines.len().saturating_sub(SHOWN)..];
-        bail!("{} failed: {}\n{}", shown(command), output.status, last.join("\n"));
+        bail!("{} failed: {}\n{}", shown(command), output.status, tail(&String::from_utf8_lossy(&said), SHOWN));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
+}
+
+/// The last lines of a text.
+pub(crate) fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
 /// Runs silently and returns everything, whatever the exit status.

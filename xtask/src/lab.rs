@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         wrong += usize::from(!broken.is_empty());
     }
     if !outcome.is_whole() {
-        println!("the machine ended early; its console:\n{}", boot::tail(&outcome.console));
+        println!("the machine ended early; its console:\n{}", cmd::tail(&outcome.console, 20));
     }
     println!("lab: {} ok, {wrong} failed ({:.0} s)", chosen.len() - wrong, took.as_secs_f64());
     Ok(wrong == 0)

@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Result, bail};
 
 use crate::debian::{self, Package};
-use crate::tools::TYPOS;
+use crate::tools::CHECKERS;
 use crate::{clock, cmd, examples, packages, pip, python, servers};
 
 /// The target of the released binary.
@@ -48,7 +48,9 @@ pub(crate) fn run() -> Result<()> {
     let (outcome, took) = clock::timed(|| {
         let mut wished = [debian::missing(WISHED), debian::missing(servers::PACKAGES)].concat();
         // Asking Python takes half a second, so only where an answer is needed.
-        let wants_pip = (python::are_missing()? || !TYPOS.is_installed()?) && !pip::is_there();
+        let mut wheels = CHECKERS.iter().filter(|tool| tool.is_wheel());
+        let is_missing = python::are_missing()? || wheels.any(|tool| !tool.is_installed().unwrap_or(false));
+        let wants_pip = is_missing && !pip::is_there();
         if wants_pip {
             wished.push(pip::PACKAGE);
         }
@@ -59,7 +61,14 @@ pub(crate) fn run() -> Result<()> {
         };
         let pypi = || if wants_pip { Ok(()) } else { from_pypi() };
         thread::scope(|scope| {
-            let jobs = [scope.spawn(debian), scope.spawn(pypi), scope.spawn(musl_target), scope.spawn(unpacked)];
+            let built = || checkers(false);
+            let jobs = [
+                scope.spawn(debian),
+                scope.spawn(pypi),
+                scope.spawn(built),
+                scope.spawn(musl_target),
+                scope.spawn(unpacked),
+            ];
             // All of them end, whichever fails.
             let outcomes = jobs.map(|job| job.join().expect("no job panics"));
             outcomes.into_iter().collect::<Result<()>>()
@@ -70,11 +79,18 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// What pip brings. Tests go without it, some skipped aloud; `check` asks for typos again.
+/// What pip brings. Tests go without it, some skipped aloud.
 fn from_pypi() -> Result<()> {
     python::fetch()?;
-    if let Err(error) = TYPOS.install() {
-        println!("setup: {error:#}");
+    checkers(true)
+}
+
+/// Tools of `check`: those that pip brings, or those that cargo builds. `check` asks for them again.
+fn checkers(are_wheels: bool) -> Result<()> {
+    for tool in CHECKERS.iter().filter(|tool| tool.is_wheel() == are_wheels) {
+        if let Err(error) = tool.install() {
+            println!("setup: {error:#}");
+        }
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ enum Source {
     Wheel(&'static str),
 }
 
+/// Licences, bans and sources of dependencies.
+pub(crate) static DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", source: Source::Crate };
 /// Spelling.
 pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel("typos-cli") };
 /// A C compiler and linker for other machines, and what makes cargo use it. Only `dist` installs them.
@@ -37,6 +39,9 @@ pub(crate) static ZIGBUILD: Tool =
 pub(crate) static MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4", source: Source::Crate };
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
+
+/// What `check` runs and setup therefore brings: by pip in seconds, by cargo in a minute each.
+pub(crate) static CHECKERS: [&Tool; 2] = [&TYPOS, &DENY];
 
 /// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean`
 /// and a second clone keep it.
@@ -82,6 +87,11 @@ impl Tool {
     /// A command of the tool.
     pub(crate) fn command(&self) -> Result<Command> {
         Ok(cmd::command(self.dir()?.join("bin").join(self.name)))
+    }
+
+    /// Whether pip brings it.
+    pub(crate) fn is_wheel(&self) -> bool {
+        matches!(self.source, Source::Wheel(_))
     }
 
     /// Whether it is there.

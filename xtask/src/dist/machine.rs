@@ -76,7 +76,7 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     let report =
         console.split_once("\nBEGIN\n").and_then(|(_, rest)| rest.split_once("\nEND")).map(|(report, _)| report);
     let verdict = trial::verdict(report.unwrap_or_default())
-        .with_context(|| format!("{}, its own kernel: {}", debian.name, tail(&console)))?;
+        .with_context(|| format!("{}, its own kernel: {}", debian.name, cmd::tail(&console, 20)))?;
     ensure!(matches!(line("STATUS").as_str(), "0" | "3"), "{}: it ended with {}", debian.name, line("STATUS"));
     let page = format!("{} kB", debian.page_kib);
     ensure!(line("PAGE") == page, "{}: pages of {} instead of {page}", debian.name, line("PAGE"));
@@ -88,10 +88,4 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
         took.as_secs_f64()
     );
     Ok(())
-}
-
-/// The last of what the console said.
-fn tail(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().collect();
-    lines[lines.len().saturating_sub(20)..].join("\n")
 }

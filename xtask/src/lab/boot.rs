@@ -122,14 +122,8 @@ fn power_on(
     let said = || [&port, &console].map(|path| fs::metadata(path).map_or(0, |found| found.len()));
     let ended = wait(child, most, said);
     let console = String::from_utf8_lossy(&fs::read(&console)?).into_owned();
-    ended.with_context(|| format!("QEMU said: {}", tail(&console)))?;
+    ended.with_context(|| format!("QEMU said: {}", cmd::tail(&console, 20)))?;
     Ok(Outcome { sent: parse(&fs::read(&port)?)?, console })
-}
-
-/// The last lines of what the console said.
-pub(super) fn tail(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().collect();
-    lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
 /// The machine without its disks. The console goes to our pipe, results through a port of their own: the console is
