@@ -10,11 +10,10 @@ mod modules;
 mod paths;
 mod phrases;
 mod rust;
-mod unused;
 
 use anyhow::{Context, Result, bail};
 
-use crate::tools::{DENY, TYPOS, Tool};
+use crate::tools::{DENY, SHEAR, TYPOS, Tool};
 use crate::{clock, cmd, docs};
 
 /// What a check that passes still has to say, a line each.
@@ -37,7 +36,7 @@ const CHECKS: &[Check] = &[
     Check { name: "phrases", tool: None, run: phrases::run },
     Check { name: "links", tool: None, run: links::run },
     Check { name: "licences", tool: Some(&DENY), run: licences },
-    Check { name: "unused", tool: None, run: unused::run },
+    Check { name: "unused", tool: Some(&SHEAR), run: unused },
     Check { name: "clippy", tool: None, run: clippy },
     Check { name: "rustdoc", tool: None, run: rustdoc },
     Check { name: "docs", tool: None, run: generated_docs },
@@ -123,6 +122,15 @@ fn licences() -> Result<Notes> {
     deny.args(["--locked", "--color", "never", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
     let said = cmd::capture_all(&mut deny).context("`cargo tree --workspace --invert NAME` says who wants it")?;
     Ok(said.lines().filter_map(|line| line.strip_prefix("warning[duplicate]: ")).map(str::to_owned).collect())
+}
+
+/// Dependencies that no source uses or only tests do, files that no module names, and targets that are built for tests
+/// which they do not have. The fuzz targets are a workspace of their own.
+fn unused() -> Result<Notes> {
+    for workspace in [".", "fuzz"] {
+        cmd::capture(SHEAR.command()?.args(["--deny-warnings", "--locked", "--color", "never", workspace]))?;
+    }
+    Ok(Vec::new())
 }
 
 fn typos() -> Result<Notes> {

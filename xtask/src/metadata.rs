@@ -13,14 +13,6 @@ pub(crate) fn workspace() -> Result<Value> {
     serde_json::from_str(&json).context("cargo metadata printed something that is not JSON")
 }
 
-/// Every package that is built for one of these targets with any features, with the tests' dependencies.
-pub(crate) fn graph(targets: &[String]) -> Result<Value> {
-    let mut metadata = cmd::cargo();
-    metadata.args(["metadata", "--all-features", "--format-version", "1"]);
-    metadata.args(targets.iter().map(|target| format!("--filter-platform={target}")));
-    serde_json::from_str(&cmd::capture(&mut metadata)?).context("cargo metadata printed something that is not JSON")
-}
-
 /// Where cargo builds, whatever the environment and the configuration say.
 pub(crate) fn target_dir() -> Result<PathBuf> {
     let metadata = workspace()?;

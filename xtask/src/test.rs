@@ -171,34 +171,7 @@ fn side_by_side(environment: &Environment) -> Result<Sum> {
         eprintln!("error: {error:#}");
         sum.end(false);
     }
-    // Examples in the documentation are no programs of their own. Asking cargo builds every crate once more.
-    if !has_documentation_examples()? {
-        return Ok(sum);
-    }
-    let documentation = by_cargo(&["--doc".to_owned()], environment)?;
-    Ok(sum.plus(&documentation))
-}
-
-/// Whether any crate's documentation has an example that cargo would run.
-fn has_documentation_examples() -> Result<bool> {
-    let listed = cmd::capture(cmd::command("git").args(["ls-files", "--", "crates/*/src/*.rs"]))?;
-    let sources = listed.lines().map(|path| cmd::root().join(path)).filter(|path| path.is_file());
-    for path in sources {
-        let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        if has_example(&source) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a doc comment of this source opens a block of Rust.
-fn has_example(source: &str) -> bool {
-    let comments = source.lines().map(str::trim_start);
-    let comments = comments.filter_map(|line| line.strip_prefix("///").or_else(|| line.strip_prefix("//!")));
-    let fences = comments.filter_map(|line| line.trim_start().strip_prefix("```"));
-    let other = ["text", "ignore", "sh", "toml", "json", "console"];
-    fences.step_by(2).any(|language| !other.iter().any(|word| language.starts_with(word)))
+    Ok(sum)
 }
 
 /// Prints what a program printed and adds it up.
@@ -280,13 +253,6 @@ impl std::fmt::Display for Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_example_in_the_documentation_is_seen() {
-        assert!(has_example("/// Adds.\n///\n/// ```\n/// assert_eq!(add(1, 2), 3);\n/// ```\nfn add() {}\n"));
-        assert!(has_example("//! ```text\n//! a\n//! ```\n    /// ```rust\n    /// f();\n    /// ```\n"));
-        assert!(!has_example("//! ```text\n//! a -> b\n//! ```\nconst A: &str = \"```\";\n"));
-    }
 
     #[test]
     fn results_of_all_binaries_are_added_up() {

@@ -29,6 +29,8 @@ enum Source {
 
 /// Licences, bans and sources of dependencies.
 pub(crate) static DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", source: Source::Crate };
+/// Unused dependencies. Later ones need a newer compiler.
+pub(crate) static SHEAR: Tool = Tool { name: "cargo-shear", version: "1.11.2", source: Source::Crate };
 /// Spelling.
 pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel("typos-cli") };
 /// A C compiler and linker for other machines, and what makes cargo use it. Only `dist` installs them.
@@ -41,7 +43,7 @@ pub(crate) static MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4", source
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
 /// What `check` runs and setup therefore brings: by pip in seconds, by cargo in a minute each.
-pub(crate) static CHECKERS: [&Tool; 2] = [&TYPOS, &DENY];
+pub(crate) static CHECKERS: [&Tool; 3] = [&TYPOS, &DENY, &SHEAR];
 
 /// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean`
 /// and a second clone keep it.

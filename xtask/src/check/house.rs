@@ -57,6 +57,7 @@ pub(super) fn run() -> Result<Notes> {
         scan(&path, &source, &mut found);
     }
     let metadata = metadata::workspace()?;
+    found.faults.extend(doctests(&metadata));
     let binaries = default_binaries(&metadata);
     if binaries != ["qd1"] {
         found.faults.push(format!("Cargo.toml: `cargo run` has to run qd1; its default members have {binaries:?}"));
@@ -65,6 +66,14 @@ pub(super) fn run() -> Result<Notes> {
         bail!("{}", found.faults.join("\n"));
     }
     Ok(found.notes)
+}
+
+/// Libraries whose documentation may have examples, which `cargo xtask test` would not run.
+fn doctests(metadata: &Value) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let tested = targets.filter(|target| target["doctest"] == true);
+    tested.map(|target| format!("{}: its [lib] has to say doctest = false", target["name"])).collect()
 }
 
 /// Names of the programs that `cargo run` may run without a name.

@@ -1,4 +1,4 @@
-//! What each file of a crate takes from which other, and from which other crates, read from the sources.
+//! What each file of a crate takes from which other, read from the sources.
 //!
 //! Names are resolved as far as this question needs: by `crate`, `self` and `super`, by the modules that a file
 //! declares and by what it imports. A name is followed to the file that defines it, so a `mod.rs` that only re-exports
@@ -51,11 +51,6 @@ enum Target {
 /// The ties between the files of the crate with this root file.
 pub(super) fn ties(root: &Path, read: Reader<'_>) -> Result<Ties> {
     Ok(Modules::of(root, read)?.ties())
-}
-
-/// First words of the paths in a crate that lead out of it: other crates, and names that are known everywhere.
-pub(super) fn outside(root: &Path, read: Reader<'_>) -> Result<BTreeSet<String>> {
-    Ok(Modules::of(root, read)?.outside())
 }
 
 impl Modules {
@@ -129,20 +124,6 @@ impl Modules {
             }
         }
         ties
-    }
-
-    fn outside(&self) -> BTreeSet<String> {
-        let mut words = BTreeSet::new();
-        for (at, module) in self.0.iter().enumerate() {
-            let imports = module.paths.imports.iter().map(|import| &import.path);
-            for path in imports.chain(&module.paths.used) {
-                if self.resolve(at, path, &mut BTreeSet::new()).is_empty() {
-                    words.extend(path.first().cloned());
-                }
-            }
-            words.extend(module.paths.outside.iter().cloned());
-        }
-        words
     }
 
     /// The files that a path in this module leads to.

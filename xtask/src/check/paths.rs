@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree, Visibility};
@@ -15,8 +14,6 @@ pub(super) type Names = Vec<String>;
 pub(super) struct Paths {
     pub(super) imports: Vec<Import>,
     pub(super) used: BTreeSet<Names>,
-    /// Crates named by a path that begins with colons, or by `extern crate`.
-    pub(super) outside: BTreeSet<String>,
 }
 
 /// A name that a `use` brings.
@@ -30,30 +27,16 @@ pub(super) struct Import {
 impl Paths {
     /// Adds what an item names, but for its tests.
     pub(super) fn gather(&mut self, item: &Item) {
-        Collector { paths: self, tests: false }.visit_item(item);
+        Collector { paths: self }.visit_item(item);
     }
-}
-
-/// First words of all paths in a source, its tests included.
-pub(super) fn first_words(source: &str) -> Result<BTreeSet<String>> {
-    let mut paths = Paths::default();
-    Collector { paths: &mut paths, tests: true }.visit_file(&syn::parse_file(source)?);
-    let named = paths.imports.into_iter().map(|import| import.path).chain(paths.used);
-    Ok(named.filter_map(|path| path.into_iter().next()).chain(paths.outside).collect())
 }
 
 /// Gathers the imports and paths of one item, down into its bodies.
 struct Collector<'a> {
     paths: &'a mut Paths,
-    /// Those of tests too.
-    tests: bool,
 }
 
 impl Collector<'_> {
-    fn skips(&self, attributes: &[Attribute]) -> bool {
-        !self.tests && is_test(attributes)
-    }
-
     fn uses(&mut self, tree: &UseTree, before: &[String], re_export: bool) {
         let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
         let mut import = |name: Option<String>, path: Names| self.paths.imports.push(Import { name, path, re_export });
@@ -78,10 +61,8 @@ impl Collector<'_> {
                 TokenTree::Ident(word) if colons == 2 && !path.is_empty() => path.push(word.to_string()),
                 TokenTree::Ident(word) => {
                     self.path(std::mem::take(&mut path));
-                    if colons == 2 {
-                        // Of another crate, or what follows `Vec::<T>`: nothing of ours either way.
-                        self.paths.outside.insert(word.to_string());
-                    } else if dots != 1 {
+                    // After colons alone: of another crate, or what follows `Vec::<T>`. Nothing of ours either way.
+                    if colons != 2 && dots != 1 {
                         path.push(word.to_string());
                     }
                 }
@@ -112,24 +93,21 @@ impl Collector<'_> {
     }
 
     fn syn_path(&mut self, path: &syn::Path) {
-        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if path.leading_colon.is_none() {
-            self.path(names);
-        } else {
-            self.paths.outside.extend(names.into_iter().next());
+            self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !self.skips(attributes(item)) {
+        if !is_test(attributes(item)) {
             visit::visit_item(self, item);
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !self.skips(&item.attrs) {
+        if !is_test(&item.attrs) {
             visit::visit_impl_item_fn(self, item);
         }
     }
@@ -137,13 +115,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         if item.leading_colon.is_none() {
             self.uses(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
-        } else if let UseTree::Path(path) = &item.tree {
-            self.paths.outside.insert(path.ident.to_string());
         }
-    }
-
-    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
-        self.paths.outside.insert(item.ident.to_string());
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
