@@ -22,9 +22,9 @@ pub(crate) struct Tool {
 enum Source {
     /// `cargo install`, unoptimised: these tools run for a second, and build three times faster so.
     Crate,
-    /// A Python wheel that holds the binary: seconds, where a build costs minutes. The crate of this name has the same,
-    /// for machines that the wheel is not made for.
-    Wheel(&'static str),
+    /// A Python wheel that holds the binary: seconds, where a build costs minutes. The crate of the second name has the
+    /// same, for machines that the wheel is not made for.
+    Wheel(&'static str, &'static str),
 }
 
 /// Licences, bans and sources of dependencies.
@@ -32,18 +32,23 @@ pub(crate) static DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", sou
 /// Unused dependencies. Later ones need a newer compiler.
 pub(crate) static SHEAR: Tool = Tool { name: "cargo-shear", version: "1.11.2", source: Source::Crate };
 /// Spelling.
-pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel("typos-cli") };
+pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel("typos", "typos-cli") };
+/// House rules: it finds patterns in the syntax of sources.
+pub(crate) static AST_GREP: Tool =
+    Tool { name: "ast-grep", version: "0.51.1", source: Source::Wheel("ast-grep-cli", "ast-grep") };
+/// Links of documents.
+pub(crate) static RUMDL: Tool = Tool { name: "rumdl", version: "0.3.0", source: Source::Wheel("rumdl", "rumdl") };
 /// A C compiler and linker for other machines, and what makes cargo use it. Only `dist` installs them.
-pub(crate) static ZIG: Tool = Tool { name: "ziglang", version: "0.13.0", source: Source::Wheel("ziglang") };
+pub(crate) static ZIG: Tool = Tool { name: "ziglang", version: "0.13.0", source: Source::Wheel("ziglang", "ziglang") };
 pub(crate) static ZIGBUILD: Tool =
-    Tool { name: "cargo-zigbuild", version: "0.24.1", source: Source::Wheel("cargo-zigbuild") };
+    Tool { name: "cargo-zigbuild", version: "0.24.1", source: Source::Wheel("cargo-zigbuild", "cargo-zigbuild") };
 /// The site of the documents. Only `docs --site` installs it.
 pub(crate) static MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4", source: Source::Crate };
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
 /// What `check` runs and setup therefore brings: by pip in seconds, by cargo in a minute each.
-pub(crate) static CHECKERS: [&Tool; 3] = [&TYPOS, &DENY, &SHEAR];
+pub(crate) static CHECKERS: [&Tool; 5] = [&TYPOS, &AST_GREP, &RUMDL, &DENY, &SHEAR];
 
 /// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean`
 /// and a second clone keep it.
@@ -93,7 +98,7 @@ impl Tool {
 
     /// Whether pip brings it.
     pub(crate) fn is_wheel(&self) -> bool {
-        matches!(self.source, Source::Wheel(_))
+        matches!(self.source, Source::Wheel(..))
     }
 
     /// Whether it is there.
@@ -107,7 +112,7 @@ impl Tool {
         let outcome = make_once(&self.dir()?, &what, |fresh| {
             match self.source {
                 Source::Crate => self.install_crate(self.name, fresh)?,
-                Source::Wheel(source) => self.install_wheel(source, fresh)?,
+                Source::Wheel(wheel, source) => self.install_wheel(wheel, source, fresh)?,
             }
             Ok(fresh.to_owned())
         });
@@ -124,8 +129,8 @@ impl Tool {
         cmd::capture(&mut install).map(drop)
     }
 
-    fn install_wheel(&self, source: &str, root: &Path) -> Result<()> {
-        let wheel = [format!("{}=={}", self.name, self.version)];
+    fn install_wheel(&self, wheel: &str, source: &str, root: &Path) -> Result<()> {
+        let wheel = [format!("{wheel}=={}", self.version)];
         let Err(error) = pip::install(root, &["--only-binary=:all:"], &wheel) else { return Ok(()) };
         // Without pip the reader has to do something; without a wheel nothing is left but to build.
         if !error.is::<pip::NoWheel>() {
