@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 /// The workspace's root. `cargo run` tells where the package is now; the compiled-in path is for a direct call.
 pub(crate) fn root() -> PathBuf {
@@ -42,6 +43,18 @@ const SHOWN: usize = 100;
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = succeeded(command)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs silently and returns the JSON document on stdout.
+pub(crate) fn json(command: &mut Command) -> Result<Value> {
+    let text = capture(command)?;
+    serde_json::from_str(&text).with_context(|| format!("{} printed no JSON", shown(command)))
+}
+
+/// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the question.
+pub(crate) fn is_static(program: &Path) -> Result<bool> {
+    let headers = capture(command("readelf").args(["--program-headers", "--wide"]).arg(program))?;
+    Ok(!headers.contains(" INTERP "))
 }
 
 /// As [`capture`], with what it said on stderr as well.
@@ -101,6 +114,12 @@ mod tests {
         let error = capture(command("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
         assert!(error.starts_with("sh -c"), "{error}");
         assert!(error.contains("exit status: 3") && error.ends_with("why"), "{error}");
+    }
+
+    #[test]
+    fn a_program_with_a_loader_is_not_static_and_a_script_is_no_program() {
+        assert!(!is_static(&env::current_exe().unwrap()).unwrap());
+        assert!(is_static(&root().join(".ci/run")).is_err());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) use self::modules::pack as pack_modules;
 use self::scenario::{Run, Scenario};
 pub(crate) use self::simulated::{Simulated, open_up};
 use crate::packages::{self, QEMU, Unpacked};
-use crate::{clock, cmd, elf, metadata, setup};
+use crate::{clock, cmd, metadata, setup};
 
 /// The probability from which on a report is sure of a kind of storage: its text drops the "probably" there.
 const SURE: f64 = 0.9;
@@ -105,8 +105,7 @@ fn build() -> Result<PathBuf> {
     setup::run()?;
     cmd::run(cmd::cargo().args(["build", "--package", "qd1", "--bin", "qd1", "--target", setup::MUSL]))?;
     let binary = metadata::target_dir()?.join(setup::MUSL).join("debug/qd1");
-    let content = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    ensure!(!elf::has_interpreter(&content)?, "{} is not static", binary.display());
+    ensure!(cmd::is_static(&binary)?, "{} is not static", binary.display());
     Ok(binary)
 }
 

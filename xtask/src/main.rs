@@ -11,7 +11,6 @@ mod cmd;
 mod debian;
 mod dist;
 mod docs;
-mod elf;
 mod examples;
 mod faults;
 mod fuzz;

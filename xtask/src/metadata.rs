@@ -9,8 +9,7 @@ use crate::cmd;
 
 /// The workspace's own packages with their direct dependencies, and the target directory.
 pub(crate) fn workspace() -> Result<Value> {
-    let json = cmd::capture(cmd::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-    serde_json::from_str(&json).context("cargo metadata printed something that is not JSON")
+    cmd::json(cmd::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))
 }
 
 /// Where cargo builds, whatever the environment and the configuration say.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::cmd;
 use crate::debian::Package;
 use crate::tools::{make_once, tools_dir};
-use crate::{cmd, elf};
 
 /// A system of Debian.
 #[derive(Clone, Copy)]
@@ -105,6 +105,6 @@ fn mirror() -> Result<String> {
 /// The emulator for programs of aarch64: a static one, since it is called inside other systems.
 pub(super) fn emulator() -> Result<PathBuf> {
     let file = cmd::find("qemu-aarch64-static").context("qemu-aarch64-static is missing")?;
-    ensure!(!elf::has_interpreter(&fs::read(&file)?)?, "{} is not static", file.display());
+    ensure!(cmd::is_static(&file)?, "{} is not static", file.display());
     Ok(file)
 }

@@ -19,7 +19,7 @@ const VENDORED: [(&str, &str, &str, &str); 2] = [
 /// Returns the bill of materials, and the licences of all crates in it.
 pub(crate) fn of_workspace() -> Result<(String, String)> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", crate::setup::MUSL];
-    let metadata: Value = serde_json::from_str(&cmd::capture(cmd::cargo().args(args))?)?;
+    let metadata = cmd::json(cmd::cargo().args(args))?;
     let inside = reachable(&metadata, "qd1")?;
     let packages = metadata["packages"].as_array().context("cargo has no packages")?;
     let mut crates: Vec<&Value> = packages.iter().filter(|package| inside.contains(text(&package["id"]))).collect();

@@ -121,8 +121,7 @@ fn kept(place: &Path) -> Result<Vec<String>> {
     }
     let made = |_| {
         let check = "qd1 check --quick --size 16M --only commit1 --runtime 1s --json";
-        let report: serde_json::Value =
-            serde_json::from_str(&cmd::capture(in_place(place).arg(check))?).context("qd1 printed no report")?;
+        let report = cmd::json(in_place(place).arg(check))?;
         Ok(report["record"]["id"].as_str().context("the report has no id")?.to_owned())
     };
     // The latest one is none of those that are named.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cmd;
 use crate::packages::Unpacked;
-use crate::{cmd, elf};
 
 const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_644;
@@ -58,7 +58,7 @@ impl Archive {
     /// them.
     pub(crate) fn program_with_libraries(&mut self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
         let content = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
-        if elf::has_interpreter(&content)? {
+        if !cmd::is_static(program)? {
             let mut ldd = cmd::command("ldd");
             let said = cmd::capture(ldd.arg(program).env("LD_LIBRARY_PATH", packages.library_path()))?;
             for (name, file) in libraries(&said)? {

@@ -95,8 +95,7 @@ impl Said {
 fn check(binary: &Path, dir: &Path) -> Result<Said> {
     let mut command = cmd::command(binary);
     command.arg("check").arg(dir).args(["--quick", "--json", "--no-save", "--quiet"]);
-    let report: Value = serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 printed no report")?;
-    said(&report)
+    said(&cmd::json(&mut command)?)
 }
 
 fn said(report: &Value) -> Result<Said> {

@@ -86,8 +86,8 @@ pub(super) fn again(kept: &[String]) -> Result<()> {
     let mut table = Table::new();
     for one in kept {
         let (disk, run) = one.split_once('=').with_context(|| format!("{one} is not DISK=RUN"))?;
-        let text = cmd::capture(Command::new(&qd1).args(["predict", "--from", run, "--scale", SCALE, "--json"]))?;
-        table.add(disk, &serde_json::from_str(&text).context("qd1 predict printed no JSON")?)?;
+        table
+            .add(disk, &cmd::json(Command::new(&qd1).args(["predict", "--from", run, "--scale", SCALE, "--json"]))?)?;
     }
     table.end()
 }
@@ -152,7 +152,7 @@ fn work(qd1: &Path) -> Result<()> {
     let run = |args: &[&str]| -> Result<Value> {
         let mut command = Command::new(qd1);
         command.arg("app").arg(args[0]).arg(place.path()).args(&args[1..]).args(["--json", "--no-save", "--quiet"]);
-        serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 app printed no JSON")
+        cmd::json(&mut command)
     };
     let rate = |report: &Value, step: &str| -> Result<f64> {
         let steps = report["summary"]["steps"].as_array().context("no steps in the result")?;
@@ -263,7 +263,7 @@ pub(super) fn commits_of(flush_us: u32) -> String {
 
 fn predict(mut command: Command, dir: &Path, verify: &str) -> Result<Value> {
     command.arg("predict").arg(dir).arg(format!("--verify={verify}")).args(["--scale", SCALE, "--json", "--quiet"]);
-    serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 predict printed no JSON")
+    cmd::json(&mut command)
 }
 
 /// A filesystem of our own on a loop device; unmounted on drop.

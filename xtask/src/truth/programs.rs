@@ -187,11 +187,11 @@ fn check_and_databases(binaries: &Path, seed: u64) -> Result<Value> {
     let script = place.path().join("commit.sql");
     fs::write(&script, COMMIT_ONLY)?;
     let json = ["--json", "--no-save", "--quiet"];
-    let check = |args: &[&str]| report(Command::new(&qd1).arg("check").arg(&disk.dir).args(args).args(json));
+    let check = |args: &[&str]| cmd::json(Command::new(&qd1).arg("check").arg(&disk.dir).args(args).args(json));
     let app = |name: &str, args: &[&str]| {
         let mut nice = Command::new("nice");
         nice.args(["-n", NICE]).arg(&qd1).args(["app", name]).arg(&disk.dir);
-        felt(report(nice.args(args).args(json)))
+        felt(cmd::json(nice.args(args).args(json)))
     };
     let check = check(&["--size", "256MiB", "--only", "qd1,commit1,commit4,wal,paced,read32"])?;
     let figures: Vec<Value> = FIGURES
@@ -219,10 +219,6 @@ fn check_and_databases(binaries: &Path, seed: u64) -> Result<Value> {
         "sqlite_wal": sqlite_wal,
         "sqlite_delete": sqlite_delete,
     }))
-}
-
-fn report(qd1: &mut Command) -> Result<Value> {
-    serde_json::from_str(&cmd::capture(qd1)?).context("qd1 printed no JSON")
 }
 
 /// One figure of a report: value, low, high.

@@ -77,7 +77,7 @@ fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
     let mut command = group.command(binary);
     command.arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
     command.args(["--size", "256MiB", "--json", "--no-save", "--quiet"]);
-    serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 limits printed no JSON")
+    cmd::json(&mut command)
 }
 
 /// Prints what was found of one setting and returns its error; 1 if none was found.

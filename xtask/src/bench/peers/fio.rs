@@ -3,8 +3,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
-use serde_json::Value;
+use anyhow::Result;
 
 use super::{Figures, Peer, Round, number};
 use crate::bench::table::Target;
@@ -33,8 +32,7 @@ fn both(round: &Round<'_>, program: impl Fn() -> Command) -> Result<Figures> {
     let mut figures = Vec::new();
     for engine in ENGINES {
         for depth in DEPTHS {
-            let text = cmd::capture(program().args(job(round, engine, depth)))?;
-            let report: Value = serde_json::from_str(&text).with_context(|| format!("it printed no JSON: {text}"))?;
+            let report = cmd::json(program().args(job(round, engine, depth)))?;
             let of = |name: &str| number(&report, &format!("/jobs/0/read/{name}"));
             figures.push((format!("{engine}, depth {depth}"), of("iops")? * of("lat_ns/mean")? / 1e9));
         }

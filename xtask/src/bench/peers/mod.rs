@@ -73,8 +73,7 @@ impl Round<'_> {
 
     /// The one JSON document that ours prints.
     pub(super) fn report(&self, args: &[&str]) -> Result<Value> {
-        let text = cmd::capture(self.qd1().args(args))?;
-        serde_json::from_str(&text).with_context(|| format!("qd1 {} printed no JSON", args.join(" ")))
+        cmd::json(self.qd1().args(args))
     }
 
     /// The directory as an argument.
@@ -91,7 +90,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     lab::need_root("a loop device")?;
     let qd1 = match &args.binary {
         Some(binary) => std::path::absolute(binary)?,
-        None => dist::build_release(&["--package", "qd1", "--bin", "qd1"], "qd1")?,
+        None => dist::build_binary()?,
     };
     let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
     println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
