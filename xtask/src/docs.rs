@@ -28,8 +28,8 @@ enum Form {
     Output(&'static [&'static str]),
     /// What another program prints, with a line before it that says where it is from.
     Example(Program),
-    /// A page of help texts, one for each row of arguments. Any other output follows as it is.
-    Help(&'static [&'static [&'static str]]),
+    /// The help texts of all commands, and what [`OUTPUTS`] print.
+    Help,
 }
 
 /// Who is asked.
@@ -46,55 +46,13 @@ const PAGES: &[Page] = &[
     Page { file: "docs/schema.json", form: Form::Output(&["schema"]) },
     Page { file: "docs/schema-compare.json", form: Form::Output(&["schema", "compare"]) },
     Page { file: "docs/fio.md", form: Form::Example(Program::Example("qd1-fio", "manual")) },
-    Page {
-        file: "docs/cli.md",
-        form: Form::Help(&[
-            &["--help"],
-            &["check", "--help"],
-            &["run", "--help"],
-            &["sweep", "--help"],
-            &["limits", "--help"],
-            &["sync", "--help"],
-            &["meta", "--help"],
-            &["ping", "--help"],
-            &["powercut", "--help"],
-            &["powercut", "write", "--help"],
-            &["powercut", "witness", "--help"],
-            &["powercut", "check", "--help"],
-            &["predict", "--help"],
-            &["identify", "--help"],
-            &["filesystems", "--help"],
-            &["restore", "--help"],
-            &["app", "--help"],
-            &["app", "postgres", "--help"],
-            &["app", "mysql", "--help"],
-            &["app", "etcd", "--help"],
-            &["app", "sqlite", "--help"],
-            &["app", "rocksdb", "--help"],
-            &["app", "sysbench", "--help"],
-            &["suites", "--help"],
-            &["suites"],
-            &["compare", "--help"],
-            &["report", "--help"],
-            &["plot", "--help"],
-            &["history", "--help"],
-            &["history", "show", "--help"],
-            &["history", "tag", "--help"],
-            &["history", "note", "--help"],
-            &["history", "prune", "--help"],
-            &["history", "export", "--help"],
-            &["history", "import", "--help"],
-            &["schema", "--help"],
-            &["completions", "--help"],
-            &["version", "--help"],
-            &["help", "--help"],
-            &["help", "verdicts"],
-            &["help", "units"],
-            &["help", "exit-codes"],
-            &["help", "safety"],
-        ]),
-    },
+    Page { file: "docs/cli.md", form: Form::Help },
 ];
+
+/// What follows the help texts as it is; then come the pages of `qd1 help`.
+const OUTPUTS: &[&[&str]] = &[&["suites"]];
+/// Its help is fio's, and docs/fio.md has it.
+const NO_HELP: &str = "fio";
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
 
@@ -108,7 +66,8 @@ pub(crate) fn run(check_only: bool) -> Result<bool> {
         return Ok(true);
     }
     build()?;
-    for file in write(PAGES, &ask, &cmd::root())? {
+    for (file, text) in stale(PAGES, &ask, &cmd::root())? {
+        fs::write(cmd::root().join(file), text).with_context(|| format!("cannot write {file}"))?;
         println!("docs: wrote {file}");
     }
     Ok(true)
@@ -142,7 +101,8 @@ pub(crate) fn check() -> Result<()> {
     cmd::capture(cmd::cargo().args(["test", "--quiet", "--workspace", "--no-run"]))?;
     let old = stale(PAGES, &ask, &cmd::root())?;
     if !old.is_empty() {
-        bail!("out of date: {}; run `cargo xtask docs` and commit", old.join(", "));
+        let names: Vec<_> = old.iter().map(|(file, _)| *file).collect();
+        bail!("out of date: {}; run `cargo xtask docs` and commit", names.join(", "));
     }
     commands::run(&metadata::target_dir()?.join("debug/qd1"), commands::How::Understood, "").map(drop)
 }
@@ -166,7 +126,7 @@ fn render(form: &Form, ask: Ask<'_>) -> Result<String> {
     let mut page = match form {
         Form::Output(args) => ask(Program::Binary, args)?,
         Form::Example(program) => format!("{GENERATED_BY_EXAMPLE}\n\n{}", ask(*program, &[])?),
-        Form::Help(commands) => render_help(commands, ask)?,
+        Form::Help => render_help(ask)?,
     };
     if !page.ends_with('\n') {
         page.push('\n');
@@ -174,19 +134,29 @@ fn render(form: &Form, ask: Ask<'_>) -> Result<String> {
     Ok(page)
 }
 
-fn render_help(commands: &[&[&str]], ask: Ask<'_>) -> Result<String> {
-    let mut helps = Vec::new();
-    let mut outputs = String::new();
-    for args in commands {
-        let printed = ask(Program::Binary, args)?;
-        let shown = ["qd1"].iter().chain(*args).copied().filter(|word| *word != "--help").collect::<Vec<_>>().join(" ");
-        if args.contains(&"--help") {
-            helps.push(help::Command::new(&shown, &printed));
-        } else {
-            outputs.push_str(&format!("\n## What `{shown}` prints\n\n{}", help::code(printed.trim_end())));
-        }
+fn render_help(ask: Ask<'_>) -> Result<String> {
+    let (mut helps, mut outputs) = (Vec::new(), String::new());
+    add_help(&mut helps, &[], ask)?;
+    let topics = ask(Program::Binary, &["help", "--help"])?;
+    let topics = topics.lines().find_map(|line| line.strip_prefix("Topics: ")).context("help names no topics")?;
+    let topics = topics.trim_end_matches('.').split(", ").map(|topic| vec!["help", topic]);
+    for args in OUTPUTS.iter().map(|args| args.to_vec()).chain(topics) {
+        let printed = ask(Program::Binary, &args)?;
+        outputs += &format!("\n## What `qd1 {}` prints\n\n{}", args.join(" "), help::code(printed.trim_end()));
     }
     Ok(format!("{GENERATED}\n\n# The command line\n{}{outputs}", help::page(&helps)))
+}
+
+/// Adds the help of a command and of all below it, in the order that it names them.
+fn add_help(helps: &mut Vec<help::Command>, words: &[&str], ask: Ask<'_>) -> Result<()> {
+    let printed = ask(Program::Binary, &[words, &["--help"]].concat())?;
+    helps.push(help::Command::new(&[&["qd1"], words].concat().join(" "), &printed));
+    let listed = printed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // What continues a description is indented further.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
+    // A command below another has no page on `help`, which clap adds.
+    let is_page = |name: &&str| *name != NO_HELP && (words.is_empty() || *name != "help");
+    names.filter(is_page).try_for_each(|name| add_help(helps, &[words, &[name]].concat(), ask))
 }
 
 fn build() -> Result<()> {
@@ -201,26 +171,13 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-fn write(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<&'static str>> {
-    let mut written = Vec::new();
-    for page in pages {
-        let text = render(&page.form, ask).with_context(|| format!("cannot make {}", page.file))?;
-        let file = root.join(page.file);
-        if fs::read_to_string(&file).is_ok_and(|old| old == text) {
-            continue;
-        }
-        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-        written.push(page.file);
-    }
-    Ok(written)
-}
-
-fn stale(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<&'static str>> {
+/// The pages that are not what the programs would make of them now, each with its new text.
+fn stale(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<(&'static str, String)>> {
     let mut old = Vec::new();
     for page in pages {
         let text = render(&page.form, ask).with_context(|| format!("cannot make {}", page.file))?;
         if !fs::read_to_string(root.join(page.file)).is_ok_and(|there| there == text) {
-            old.push(page.file);
+            old.push((page.file, text));
         }
     }
     Ok(old)
@@ -230,22 +187,26 @@ fn stale(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<&'static str>>
 mod tests {
     use super::*;
 
-    const SAMPLE: Page = Page { file: "cli.md", form: Form::Help(&[&["--help"], &["check", "--help"]]) };
-
-    #[test]
-    fn help_texts_become_sections() {
-        let page = render(&SAMPLE.form, &|_, args| Ok(format!("help of {args:?}   \n"))).unwrap();
-        assert!(page.contains("## `qd1`\n\n```text\nhelp of [\"--help\"]\n```\n"), "{page}");
-        assert!(page.contains("## `qd1 check`\n"), "{page}");
+    /// A program with a command, a command below it, and a page of help.
+    fn sample(_: Program, args: &[&str]) -> Result<String> {
+        Ok(match args {
+            ["--help"] => {
+                "About\n\nCommands:\n  app   Run\n        it\n  fio   Fio\n  help  Help\n\nOptions:\n".to_owned()
+            }
+            ["app", "--help"] => "Commands:\n  etcd  Etcd\n  help  Help\n".to_owned(),
+            ["help", "--help"] => "Topics: units.\n".to_owned(),
+            args => format!("{args:?}   \n"),
+        })
     }
 
     #[test]
-    fn output_that_is_no_help_follows_the_commands() {
-        let form = Form::Help(&[&["suites"], &["suites", "--help"]]);
-        let page = render(&form, &|_, args| Ok(format!("{args:?}\n"))).unwrap();
-        let (commands, outputs) = page.split_once("## What `qd1 suites` prints").unwrap();
-        assert!(commands.contains("## `qd1 suites`"), "{page}");
-        assert_eq!(outputs, "\n\n```text\n[\"suites\"]\n```\n");
+    fn each_command_has_a_section_and_other_output_follows() {
+        let page = render(&Form::Help, &sample).unwrap();
+        let titles: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).skip(1).collect();
+        let outputs = ["What `qd1 suites` prints", "What `qd1 help units` prints"];
+        assert_eq!(titles, [&["`qd1`", "`qd1 app`", "`qd1 app etcd`", "`qd1 help`"][..], &outputs].concat());
+        assert!(page.contains("## `qd1 app etcd`\n\n```text\n[\"app\", \"etcd\", \"--help\"]\n```\n"), "{page}");
+        assert!(page.ends_with("\n\n```text\n[\"help\", \"units\"]\n```\n"), "{page}");
     }
 
     #[test]
@@ -264,11 +225,10 @@ mod tests {
     fn a_page_is_stale_until_it_is_written_and_again_when_the_binary_changes() {
         let dir = tempfile::tempdir().unwrap();
         let pages = [Page { file: "schema.json", form: Form::Output(&["schema"]) }];
-        let answers = |text: &'static str| move |_: Program, _: &[&str]| Ok(text.to_owned());
-        assert_eq!(stale(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
-        assert_eq!(write(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
-        assert!(stale(&pages, &answers("{}"), dir.path()).unwrap().is_empty());
-        assert!(write(&pages, &answers("{}"), dir.path()).unwrap().is_empty());
-        assert_eq!(stale(&pages, &answers("[]"), dir.path()).unwrap(), ["schema.json"]);
+        let stale = |answer: &str| stale(&pages, &|_, _| Ok(answer.to_owned()), dir.path()).unwrap();
+        assert_eq!(stale("{}"), [("schema.json", "{}\n".to_owned())]);
+        fs::write(dir.path().join("schema.json"), "{}\n").unwrap();
+        assert!(stale("{}").is_empty());
+        assert_eq!(stale("[]").len(), 1);
     }
 }
