@@ -73,6 +73,7 @@ impl Unpacked {
     pub(crate) fn of(root: &Path) -> Result<Self> {
         let release = release(root)?;
         let modules = modules(root, &release)?;
+        prune(&modules)?;
         // Newer ones are compressed, which busybox's modprobe may not know.
         cmd::capture(cmd::command("find").arg(&modules).args(["-name", "*.ko.xz", "-exec", "xz", "-dq", "{}", "+"]))?;
         depend(root, &release, &program(&dir()?, "busybox")?)?;

@@ -1,6 +1,5 @@
 //! A machine of aarch64, emulated as a whole: Debian's kernel, a disk of virtio with ext4, and a check of it.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::place::Debian;
 use super::trial;
-use crate::lab::{Archive, pack_modules};
+use crate::lab::Archive;
 use crate::packages::Unpacked;
 use crate::{clock, cmd, packages};
 
@@ -45,21 +44,13 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     let system = dir.path().join("system");
     debian.unpack(&["linux-image-", "busybox-static_"], &system)?;
     let unpacked = Unpacked::of(&system)?;
-    let mut archive = Archive::default();
-    archive.program("init", INIT.as_bytes());
-    archive.program("bin/qd1", &fs::read(binary)?);
-    let busybox = fs::read(unpacked.program("busybox")?)?;
-    archive.program("bin/busybox", &busybox);
-    // The applets of this machine's own busybox, since the other's cannot be asked.
     let own = Unpacked::found()?.context("the lab's packages are missing")?;
-    for applet in cmd::capture(cmd::command(own.program("busybox")?).arg("--list"))?.lines() {
-        archive.link(&format!("bin/{applet}"), "busybox");
-    }
-    archive.link("sbin/modprobe", "/bin/busybox");
-    archive.file("modules", MODULES.join("\n").as_bytes());
-    pack_modules(&mut archive, &unpacked, &MODULES.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())?;
+    let archive = Archive::new(&unpacked, &own)?;
+    archive.program("init", INIT.as_bytes())?;
+    archive.program("bin/qd1", &fs::read(binary)?)?;
+    archive.file("modules", MODULES.join("\n").as_bytes())?;
     let (initramfs, disk) = (dir.path().join("initramfs"), dir.path().join("disk"));
-    archive.write(&initramfs)?;
+    archive.write(&initramfs, &own)?;
     File::create(&disk)?.set_len(3 << 30)?;
     cmd::capture(cmd::command("mkfs.ext4").arg("-q").arg(&disk))?;
     let mut qemu = cmd::command("timeout");

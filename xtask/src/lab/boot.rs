@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use super::initramfs::Archive;
+use super::interrupted;
 use super::scenario::{Disk, Scenario, serial};
-use super::{interrupted, modules};
 use crate::packages::{QEMU, Unpacked};
 use crate::{clock, cmd};
 
@@ -26,6 +26,9 @@ const START_SECONDS: u64 = 120;
 /// scenario takes as long.
 const SILENCE: Duration = Duration::from_secs(400);
 
+/// Loaded before any scenario: the bus of the virtual disks, the port that results go through, the driver of all SCSI
+/// disks, and the checksum that ext4 asks for when it is mounted.
+const MODULES: &[&str] = &["virtio_pci", "virtio_console", "sd_mod", "crc32c_generic"];
 /// Programs of this machine that scenarios use, with the package that has each.
 const TOOLS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs"), ("wipefs", "util-linux"), ("losetup", "mount")];
 
@@ -111,7 +114,7 @@ fn power_on(
     dir: &TempDir,
 ) -> Result<Outcome> {
     let initramfs = dir.path().join("initramfs");
-    archive(scenarios, scripts, binary, packages)?.write(&initramfs)?;
+    archive(scenarios, scripts, binary, packages)?.write(&initramfs, packages)?;
     let (port, console) = (dir.path().join("port"), dir.path().join("console"));
     let mut qemu = machine(packages, &initramfs, &port);
     add_disks(&mut qemu, scenarios, dir.path());
@@ -178,11 +181,9 @@ pub(super) fn archive(
     binary: &Path,
     packages: &Unpacked,
 ) -> Result<Archive> {
-    let mut archive = Archive::default();
-    archive.program("init", include_bytes!("init.sh"));
-    archive.file("lab/helpers", include_bytes!("helpers.sh"));
-    archive.program_with_libraries("bin/busybox", &packages.program("busybox")?, packages)?;
-    let applets = cmd::capture(cmd::command(packages.program("busybox")?).arg("--list"))?;
+    let archive = Archive::new(packages, packages)?;
+    archive.program("init", include_bytes!("init.sh"))?;
+    archive.file("lab/helpers", include_bytes!("helpers.sh"))?;
     archive.program_with_libraries("bin/qd1", binary, packages)?;
     archive.program_with_libraries("bin/dmsetup", &packages.program("dmsetup")?, packages)?;
     archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
@@ -190,36 +191,24 @@ pub(super) fn archive(
         let program = cmd::find(tool).with_context(|| format!("{tool} is missing (package {package})"))?;
         archive.program_with_libraries(&format!("bin/{tool}"), &program, packages)?;
     }
-    // After the real programs, so that an applet of the same name does not take their place.
-    for applet in applets.lines() {
-        archive.link(&format!("bin/{applet}"), "busybox");
-    }
-    // The kernel asks this one for modules.
-    archive.link("sbin/modprobe", "/bin/busybox");
-    let mut names: BTreeSet<String> = modules::ALWAYS.iter().map(|name| (*name).to_owned()).collect();
-    let mut first = names.clone();
+    let mut modules: BTreeSet<&str> = MODULES.iter().copied().collect();
+    let mut order = String::new();
     for number in &scripts.numbers {
         let scenario = &scenarios[*number];
         for disk in &scenario.disks {
-            first.extend(disk.modules()?.iter().map(|name| (*name).to_owned()));
+            modules.extend(disk.modules()?);
         }
-        let of_setup = scenario.modules.iter().filter_map(|module| module.split_whitespace().next());
-        names.extend(of_setup.map(str::to_owned));
-        archive.file(&format!("lab/{}", scenario.name), (scripts.script)(*number).as_bytes());
+        archive.file(&format!("lab/{}", scenario.name), (scripts.script)(*number).as_bytes())?;
+        order += &format!("{}\n", scenario.name);
     }
-    names.extend(first.iter().cloned());
-    modules::pack(&mut archive, packages, &names)?;
-    archive.file("lab/modules", lines(first).as_bytes());
-    archive.file("lab/order", lines(scripts.numbers.iter().map(|number| scenarios[*number].name.clone())).as_bytes());
+    let modules: Vec<_> = modules.into_iter().collect();
+    archive.file("lab/modules", modules.join("\n").as_bytes())?;
+    archive.file("lab/order", order.as_bytes())?;
     if scripts.cuts {
-        archive.file("lab/cut", b"");
+        archive.file("lab/cut", b"")?;
     }
-    archive.file("lab/seconds", SCENARIO_SECONDS.to_string().as_bytes());
+    archive.file("lab/seconds", SCENARIO_SECONDS.to_string().as_bytes())?;
     Ok(archive)
-}
-
-fn lines(words: impl IntoIterator<Item = String>) -> String {
-    words.into_iter().map(|word| word + "\n").collect()
 }
 
 /// Waits for the machine to power itself off; ends it when it does not, or when we are told to stop.

@@ -1,114 +1,79 @@
-//! The guest's whole world: an archive of files that the kernel unpacks into memory.
-//!
-//! The format is the kernel's own (Documentation/driver-api/early-userspace/buffer-format.rst): `newc`, a header of
-//! hexadecimal numbers before each name and content. Writing it here spares a program, and root for device nodes.
+//! The guest's whole world: files that the kernel unpacks into memory. They are laid out in a directory, which busybox
+//! packs in the kernel's own format.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 
 use crate::cmd;
 use crate::packages::Unpacked;
 
-const DIRECTORY: u32 = 0o040_755;
-const FILE: u32 = 0o100_644;
-const PROGRAM: u32 = 0o100_755;
-const LINK: u32 = 0o120_777;
-
-/// An archive that grows.
-#[derive(Default)]
-pub(crate) struct Archive {
-    bytes: Vec<u8>,
-    entries: u32,
-    made: BTreeSet<PathBuf>,
-}
+/// Files for a guest.
+pub(crate) struct Archive(TempDir);
 
 impl Archive {
-    /// An empty directory, and those above it.
-    pub(crate) fn directory(&mut self, path: &str) {
-        let path = Path::new(path);
-        let mut all: Vec<&Path> = path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
-        all.reverse();
-        for part in all {
-            if self.made.insert(part.to_owned()) {
-                self.entry(&part.to_string_lossy(), DIRECTORY, &[]);
-            }
+    /// With the kernel's modules where `modprobe` looks for them, and the applets of busybox, which are those of this
+    /// machine's: another machine's cannot be asked.
+    pub(crate) fn new(guest: &Unpacked, own: &Unpacked) -> Result<Self> {
+        let this = Self(tempfile::tempdir()?);
+        let modules = this.place("lib/modules/x")?;
+        cmd::capture(cmd::command("cp").arg("-r").arg(guest.modules()?).arg(modules.with_file_name(&guest.release)))?;
+        for applet in cmd::capture(cmd::command(own.program("busybox")?).arg("--list"))?.lines() {
+            symlink("busybox", this.place(&format!("bin/{applet}"))?)?;
         }
+        this.program("bin/busybox", &fs::read(guest.program("busybox")?)?)?;
+        // The kernel asks this one for modules.
+        symlink("/bin/busybox", this.place("sbin/modprobe")?)?;
+        Ok(this)
+    }
+
+    /// Where a path of the guest is, with its directories made.
+    fn place(&self, path: &str) -> Result<PathBuf> {
+        let place = self.0.path().join(path);
+        fs::create_dir_all(place.parent().context("a file lies in a directory")?)?;
+        Ok(place)
     }
 
     /// A file that is read.
-    pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
-        self.put(path, FILE, content);
+    pub(crate) fn file(&self, path: &str, content: &[u8]) -> Result<()> {
+        let place = self.place(path)?;
+        // An applet's link gives way to the program itself.
+        if place.is_symlink() {
+            fs::remove_file(&place)?;
+        }
+        fs::write(&place, content).with_context(|| format!("cannot write {}", place.display()))
     }
 
     /// A file that is run.
-    pub(crate) fn program(&mut self, path: &str, content: &[u8]) {
-        self.put(path, PROGRAM, content);
-    }
-
-    /// A symbolic link.
-    pub(crate) fn link(&mut self, path: &str, to: &str) {
-        self.put(path, LINK, to.as_bytes());
+    pub(crate) fn program(&self, path: &str, content: &[u8]) -> Result<()> {
+        self.file(path, content)?;
+        Ok(fs::set_permissions(self.place(path)?, Permissions::from_mode(0o755))?)
     }
 
     /// A program of this machine or of the packages, with the libraries it loads, each at the path where it looks for
     /// them.
-    pub(crate) fn program_with_libraries(&mut self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
-        let content = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    pub(crate) fn program_with_libraries(&self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
         if !cmd::is_static(program)? {
             let mut ldd = cmd::command("ldd");
             let said = cmd::capture(ldd.arg(program).env("LD_LIBRARY_PATH", packages.library_path()))?;
             for (name, file) in libraries(&said)? {
-                let inside = format!("lib64/{name}");
-                if !self.made.contains(Path::new(&inside)) {
-                    let library = fs::read(&file).with_context(|| format!("cannot read {file}"))?;
-                    self.program(&inside, &library);
-                }
+                self.program(
+                    &format!("lib64/{name}"),
+                    &fs::read(&file).with_context(|| format!("cannot read {file}"))?,
+                )?;
             }
         }
-        self.program(path, &content);
-        Ok(())
+        self.program(path, &fs::read(program).with_context(|| format!("cannot read {}", program.display()))?)
     }
 
-    fn put(&mut self, path: &str, mode: u32, content: &[u8]) {
-        if let Some(parent) = Path::new(path).parent().and_then(Path::to_str) {
-            self.directory(parent);
-        }
-        if self.made.insert(PathBuf::from(path)) {
-            self.entry(path, mode, content);
-        }
-    }
-
-    fn entry(&mut self, path: &str, mode: u32, content: &[u8]) {
-        self.entries += 1;
-        let content_length = u32::try_from(content.len()).unwrap_or(u32::MAX);
-        let name_length = u32::try_from(path.len()).unwrap_or(u32::MAX) + 1;
-        // Inode, mode, owner, group, links, time, length, device numbers of both kinds, length of the name, checksum.
-        let fields = [self.entries, mode, 0, 0, 1, 0, content_length, 0, 0, 0, 0, name_length, 0];
-        self.bytes.extend_from_slice(b"070701");
-        for field in fields {
-            self.bytes.extend_from_slice(format!("{field:08x}").as_bytes());
-        }
-        self.bytes.extend_from_slice(path.as_bytes());
-        self.bytes.push(0);
-        self.pad();
-        self.bytes.extend_from_slice(content);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    /// Writes it to a file.
-    pub(crate) fn write(mut self, to: &Path) -> Result<()> {
-        self.entry("TRAILER!!!", 0, &[]);
-        fs::write(to, &self.bytes).with_context(|| format!("cannot write {}", to.display()))?;
-        fs::set_permissions(to, fs::Permissions::from_mode(0o600))?;
-        Ok(())
+    /// Packs it into a file.
+    pub(crate) fn write(&self, to: &Path, own: &Unpacked) -> Result<()> {
+        let mut pack = cmd::command("sh");
+        pack.args(["-c", "find . | \"$0\" cpio -o -H newc -R 0:0 -F \"$1\""]).arg(own.program("busybox")?).arg(to);
+        cmd::capture(pack.current_dir(self.0.path())).map(drop)
     }
 }
 
@@ -131,18 +96,6 @@ fn libraries(ldd: &str) -> Result<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_comes_after_its_directories_and_is_padded() {
-        let mut archive = Archive::default();
-        archive.program("a/b/run", b"abc");
-        archive.link("a/b/link", "run");
-        let text = String::from_utf8_lossy(&archive.bytes).into_owned();
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is missing"));
-        assert!(at("a\0") < at("a/b\0") && at("a/b\0") < at("a/b/run\0") && at("a/b/run\0") < at("a/b/link\0"));
-        assert_eq!(text.matches("070701").count(), 4);
-        assert_eq!(archive.bytes.len() % 4, 0);
-    }
 
     #[test]
     fn libraries_are_those_with_a_file() {

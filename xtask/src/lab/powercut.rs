@@ -125,7 +125,7 @@ fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, binary: &Path, pa
     let script = |number: usize| scenarios[number].script(number);
     let scripts = Scripts { numbers: vec![0], script: &script, cuts: false };
     let initramfs = place.join("initramfs");
-    boot::archive(&scenarios, &scripts, binary, packages)?.write(&initramfs)?;
+    boot::archive(&scenarios, &scripts, binary, packages)?.write(&initramfs, packages)?;
     let mut qemu = boot::machine(packages, &initramfs, &place.join("port"));
     qemu.arg("-chardev").arg(format!("file,id=notes,path={}", notes.display()));
     qemu.args(["-device", "virtserialport,chardev=notes,name=notes"]);
