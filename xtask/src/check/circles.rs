@@ -10,6 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
 use serde_json::Value;
 
 use super::Notes;
@@ -50,7 +52,8 @@ fn circles(ties: &Ties) -> Vec<String> {
     let files: BTreeSet<&PathBuf> = ties.keys().flat_map(|(from, to)| [from, to]).collect();
     let rooms: BTreeMap<&PathBuf, PathBuf> = files.iter().map(|file| (*file, room(file, &files))).collect();
     let mut found = Vec::new();
-    for circle in components(ties, &files) {
+    let graph: DiGraphMap<&PathBuf, ()> = ties.keys().map(|(from, to)| (from, to)).collect();
+    for circle in tarjan_scc(&graph) {
         let crossed: BTreeSet<&PathBuf> = circle.iter().map(|file| &rooms[file]).collect();
         if crossed.len() < 2 {
             continue;
@@ -58,7 +61,7 @@ fn circles(ties: &Ties) -> Vec<String> {
         let named: Vec<_> = crossed.iter().map(|room| shown(room)).collect();
         let mut text = format!("a circle of {} files ties {} rooms: {}", circle.len(), named.len(), named.join(", "));
         for ((from, to), names) in ties {
-            if circle.contains(from) && circle.contains(to) && rooms[from] != rooms[to] {
+            if circle.contains(&from) && circle.contains(&to) && rooms[from] != rooms[to] {
                 let names: Vec<_> = names.iter().map(String::as_str).collect();
                 text += &format!("\n  {} -> {}: {}", from.display(), to.display(), names.join(", "));
             }
@@ -77,39 +80,6 @@ fn room(file: &Path, files: &BTreeSet<&PathBuf>) -> PathBuf {
 
 fn shown(room: &Path) -> String {
     if room.as_os_str().is_empty() { "src".to_owned() } else { room.display().to_string() }
-}
-
-/// Groups of files that reach each other, each as large as can be.
-fn components<'a>(ties: &'a Ties, files: &BTreeSet<&'a PathBuf>) -> Vec<BTreeSet<&'a PathBuf>> {
-    let mut arrows: BTreeMap<&PathBuf, Vec<&PathBuf>> = BTreeMap::new();
-    for (from, to) in ties.keys() {
-        arrows.entry(from).or_default().push(to);
-    }
-    let reached: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
-        files.iter().map(|file| (*file, reach(&arrows, file))).collect();
-    let mut left = files.clone();
-    let mut found = Vec::new();
-    while let Some(first) = left.pop_first() {
-        let mutual = reached[first].iter().filter(|other| reached[*other].contains(first));
-        let group: BTreeSet<&PathBuf> = mutual.copied().chain([first]).collect();
-        left.retain(|file| !group.contains(file));
-        found.push(group);
-    }
-    found
-}
-
-/// The files that one leads to, by however many arrows.
-fn reach<'a>(arrows: &BTreeMap<&PathBuf, Vec<&'a PathBuf>>, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
-    let mut reached = BTreeSet::new();
-    let mut todo = vec![from];
-    while let Some(file) = todo.pop() {
-        for to in arrows.get(file).into_iter().flatten() {
-            if reached.insert(*to) {
-                todo.push(to);
-            }
-        }
-    }
-    reached
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use syn::Item;
+use anyhow::{Context, Result, anyhow};
+use proc_macro2::TokenStream;
 
-use super::paths::{Paths, attributes, defined, is_test};
+use super::paths::Paths;
 
 /// Reads a source file; nothing where there is none.
 pub(super) type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
@@ -29,13 +29,10 @@ pub(super) type Ties = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
 #[derive(Default)]
 struct Modules(Vec<Module>);
 
-#[derive(Default)]
 struct Module {
     file: PathBuf,
     parent: usize,
     children: BTreeMap<String, usize>,
-    /// What it defines: types, functions, constants, macros.
-    items: BTreeSet<String>,
     paths: Paths,
 }
 
@@ -58,55 +55,31 @@ impl Modules {
         let mut modules = Self::default();
         let source = read(root).with_context(|| format!("cannot read {}", root.display()))?;
         let dir = root.parent().context("a crate's root lies in a directory")?;
-        modules.load(root, &source, dir, 0, read)?;
+        modules.add(root, tokens(root, &source)?, dir, 0, read)?;
         Ok(modules)
     }
 
-    /// Reads a file and the files of its modules. `dir` is where those lie.
-    fn load(&mut self, file: &Path, source: &str, dir: &Path, parent: usize, read: Reader<'_>) -> Result<usize> {
-        let parsed = syn::parse_file(source).with_context(|| format!("cannot parse {}", file.display()))?;
-        let at = self.push(file, parent);
-        if !is_test(&parsed.attrs) {
-            self.fill(at, &parsed.items, dir, read)?;
+    /// Adds a module of a file and those below it. `dir` is where their files are.
+    fn add(&mut self, file: &Path, content: TokenStream, dir: &Path, parent: usize, read: Reader<'_>) -> Result<usize> {
+        let at = self.0.len();
+        let mut paths = Paths::of(content);
+        let below = std::mem::take(&mut paths.modules);
+        self.0.push(Module { file: file.to_owned(), parent, children: BTreeMap::new(), paths });
+        for (name, content) in below {
+            let inside = dir.join(&name);
+            let places = [dir.join(format!("{name}.rs")), inside.join("mod.rs")];
+            let child = match content {
+                Some(content) => self.add(file, content, &inside, at, read)?,
+                None => {
+                    let found = places.iter().find_map(|place| Some((place, read(place)?)));
+                    let (file, source) =
+                        found.with_context(|| format!("{}: no file for mod {name}", file.display()))?;
+                    self.add(file, tokens(file, &source)?, &inside, at, read)?
+                }
+            };
+            self.0[at].children.insert(name, child);
         }
         Ok(at)
-    }
-
-    fn push(&mut self, file: &Path, parent: usize) -> usize {
-        self.0.push(Module { file: file.to_owned(), parent, ..Module::default() });
-        self.0.len() - 1
-    }
-
-    /// Notes what a module declares, imports, defines and uses.
-    fn fill(&mut self, at: usize, items: &[Item], dir: &Path, read: Reader<'_>) -> Result<()> {
-        for item in items {
-            if is_test(attributes(item)) {
-                continue;
-            }
-            if let Item::Mod(module) = item {
-                let name = module.ident.to_string();
-                let below = dir.join(&name);
-                let child = match &module.content {
-                    Some((_, items)) => {
-                        let child = self.push(&self.0[at].file.clone(), at);
-                        self.fill(child, items, &below, read)?;
-                        child
-                    }
-                    None => {
-                        let places = [dir.join(format!("{name}.rs")), below.join("mod.rs")];
-                        let found = places.iter().find_map(|place| Some((place, read(place)?)));
-                        let (file, source) =
-                            found.with_context(|| format!("{}: no file for mod {name}", self.0[at].file.display()))?;
-                        self.load(file, &source, &below, at, read)?
-                    }
-                };
-                self.0[at].children.insert(name, child);
-                continue;
-            }
-            self.0[at].items.extend(defined(item));
-            self.0[at].paths.gather(item);
-        }
-        Ok(())
     }
 
     fn ties(&self) -> Ties {
@@ -134,7 +107,7 @@ impl Modules {
                 Target::Inside(module) => drop(files.insert(&self.0[module].file)),
                 Target::Itself(module) if glob => {
                     let module_at = &self.0[module];
-                    if !module_at.items.is_empty() {
+                    if !module_at.paths.items.is_empty() {
                         files.insert(&module_at.file);
                     }
                     for import in
@@ -175,7 +148,7 @@ impl Modules {
             found.extend(self.inside(*child, rest, true, open));
         }
         // A function may have the name of a module, but then nothing lies inside it.
-        if module.items.contains(name) && (rest.is_empty() || child.is_none()) {
+        if module.paths.items.contains(name) && (rest.is_empty() || child.is_none()) {
             found.insert(Target::Inside(at));
         }
         for (index, import) in module.paths.imports.iter().enumerate() {
@@ -201,6 +174,10 @@ impl Modules {
         }
         found
     }
+}
+
+fn tokens(file: &Path, source: &str) -> Result<TokenStream> {
+    source.parse().map_err(|error| anyhow!("cannot parse {}: {error}", file.display()))
 }
 
 /// A path's type or trait, where it names one: `Kind` of `crate::kinds::Kind::Fast`; else its last word.

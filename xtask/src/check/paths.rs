@@ -1,17 +1,20 @@
-//! Imports and paths in Rust sources, as they are written.
+//! What one module of Rust declares, imports and names, read from its tokens: no more of the syntax matters here, and
+//! macros look like all other code.
 
 use std::collections::BTreeSet;
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, Item, UseTree, Visibility};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The words of a path.
 pub(super) type Names = Vec<String>;
 
-/// What some code names.
+/// What a module has, without its tests.
 #[derive(Default)]
 pub(super) struct Paths {
+    /// Its modules, those within it with their content.
+    pub(super) modules: Vec<(String, Option<TokenStream>)>,
+    /// What it defines: types, functions, constants, macros.
+    pub(super) items: BTreeSet<String>,
     pub(super) imports: Vec<Import>,
     pub(super) used: BTreeSet<Names>,
 }
@@ -24,169 +27,151 @@ pub(super) struct Import {
     pub(super) re_export: bool,
 }
 
+/// What precedes the name of an item.
+const ITEMS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "union"];
+
 impl Paths {
-    /// Adds what an item names, but for its tests.
-    pub(super) fn gather(&mut self, item: &Item) {
-        Collector { paths: self }.visit_item(item);
-    }
-}
-
-/// Gathers the imports and paths of one item, down into its bodies.
-struct Collector<'a> {
-    paths: &'a mut Paths,
-}
-
-impl Collector<'_> {
-    fn uses(&mut self, tree: &UseTree, before: &[String], re_export: bool) {
-        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
-        let mut import = |name: Option<String>, path: Names| self.paths.imports.push(Import { name, path, re_export });
-        match tree {
-            UseTree::Path(path) => self.uses(&path.tree, &with(&path.ident), re_export),
-            UseTree::Name(name) if name.ident == "self" => import(before.last().cloned(), before.to_vec()),
-            UseTree::Name(name) => import(Some(name.ident.to_string()), with(&name.ident)),
-            UseTree::Rename(rename) if rename.ident == "self" => {
-                import(Some(rename.rename.to_string()), before.to_vec());
-            }
-            UseTree::Rename(rename) => import(Some(rename.rename.to_string()), with(&rename.ident)),
-            UseTree::Glob(_) => import(None, before.to_vec()),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.uses(tree, before, re_export)),
-        }
+    /// Reads the tokens of a module.
+    pub(super) fn of(module: TokenStream) -> Self {
+        let mut this = Self::default();
+        this.read(module, true);
+        this
     }
 
-    /// Paths in what a macro is given: words joined by `::`. A word after a dot is a field or a method.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let (mut path, mut colons, mut dots) = (Names::new(), 0, 0);
-        for token in tokens {
-            match token {
-                TokenTree::Ident(word) if colons == 2 && !path.is_empty() => path.push(word.to_string()),
-                TokenTree::Ident(word) => {
-                    self.path(std::mem::take(&mut path));
-                    // After colons alone: of another crate, or what follows `Vec::<T>`. Nothing of ours either way.
-                    if colons != 2 && dots != 1 {
-                        path.push(word.to_string());
+    /// Reads tokens of the module itself, or of what is inside its items.
+    fn read(&mut self, tokens: TokenStream, is_module: bool) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut rest = &tokens[..];
+        // The punctuation just before, and whether it is a visibility that is before.
+        let (mut before, mut is_public) = (String::new(), false);
+        while let Some((first, tail)) = rest.split_first() {
+            rest = tail;
+            let was_public = std::mem::take(&mut is_public);
+            match (first, tail) {
+                (TokenTree::Punct(punct), _) => {
+                    before.push(punct.as_char());
+                    continue;
+                }
+                (TokenTree::Group(group), _) if before.ends_with('#') || before.ends_with("#!") => {
+                    if is_test(&group.stream()) {
+                        rest = if before.ends_with('!') { &[] } else { after_item(tail) };
+                    } else {
+                        self.attribute(group.stream());
                     }
                 }
-                TokenTree::Punct(punct) if punct.as_char() == ':' => {
-                    (colons, dots) = (colons + 1, 0);
-                    continue;
+                (TokenTree::Group(group), _) => {
+                    is_public = was_public && group.delimiter() == Delimiter::Parenthesis;
+                    self.read(group.stream(), false);
                 }
-                TokenTree::Punct(punct) if punct.as_char() == '.' => {
-                    self.path(std::mem::take(&mut path));
-                    (colons, dots) = (0, dots + 1);
-                    continue;
+                (TokenTree::Ident(word), [next, ..]) if word == "use" && !is(next, '<') => {
+                    let end = tail.iter().position(|token| is(token, ';')).unwrap_or(tail.len());
+                    self.import(&tail[..end], &[], was_public);
+                    rest = &tail[end..];
                 }
-                TokenTree::Group(group) => {
-                    self.path(std::mem::take(&mut path));
-                    self.tokens(group.stream());
+                (TokenTree::Ident(word), [TokenTree::Ident(name), next, ..]) if is_module && word == "mod" => {
+                    let content = if let TokenTree::Group(group) = next { Some(group.stream()) } else { None };
+                    self.modules.push((plain(name), content));
+                    rest = &tail[2..];
                 }
-                TokenTree::Punct(_) | TokenTree::Literal(_) => self.path(std::mem::take(&mut path)),
+                (TokenTree::Ident(word), [TokenTree::Ident(name), ..])
+                    if is_module && ITEMS.contains(&word.to_string().as_str()) =>
+                {
+                    self.items.insert(plain(name));
+                }
+                (TokenTree::Ident(word), [_, TokenTree::Ident(name), ..]) if is_module && word == "macro_rules" => {
+                    self.items.insert(plain(name));
+                }
+                (TokenTree::Ident(word), _) => {
+                    is_public = word == "pub";
+                    let mut path = vec![plain(word)];
+                    while let [one, two, TokenTree::Ident(word), ..] = rest
+                        && is(one, ':')
+                        && is(two, ':')
+                    {
+                        path.push(plain(word));
+                        rest = &rest[3..];
+                    }
+                    // A field, a method or a lifetime; and what follows colons alone is another crate's, or inside a type.
+                    let is_field = before.ends_with('.') && !before.ends_with("..");
+                    if !is_field && !before.ends_with("::") && !before.ends_with('\'') {
+                        self.used.insert(path);
+                    }
+                }
+                (TokenTree::Literal(_), _) => {}
             }
-            (colons, dots) = (0, 0);
-        }
-        self.path(path);
-    }
-
-    fn path(&mut self, path: Names) {
-        if !path.is_empty() {
-            self.paths.used.insert(path);
+            before.clear();
         }
     }
 
-    fn syn_path(&mut self, path: &syn::Path) {
-        if path.leading_colon.is_none() {
-            self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+    /// Its tokens, and the paths in its texts, as serde and clap take them: `#[serde(with = "crate::model::text")]`.
+    fn attribute(&mut self, tokens: TokenStream) {
+        for token in tokens.clone() {
+            let TokenTree::Group(group) = token else { continue };
+            let texts = group.stream().into_iter().filter_map(|token| match token {
+                TokenTree::Literal(text) => Some(text.to_string().trim_matches('"').to_owned()),
+                _ => None,
+            });
+            let paths = texts.map(|text| text.split("::").map(str::to_owned).collect::<Names>());
+            let is_word = |word: &String| !word.is_empty() && word.chars().all(|it| it.is_alphanumeric() || it == '_');
+            self.used.extend(paths.filter(|path| path.iter().all(is_word)));
+        }
+        self.read(tokens, false);
+    }
+
+    /// What a tree of imports brings, of which `before` is known.
+    fn import(&mut self, tree: &[TokenTree], before: &[String], re_export: bool) {
+        for branch in tree.split(|token| is(token, ',')) {
+            // Another crate's.
+            if branch.is_empty() || is(&branch[0], ':') {
+                continue;
+            }
+            let (mut path, mut name) = (before.to_vec(), None);
+            let mut words = branch.iter();
+            while let Some(token) = words.next() {
+                match token {
+                    TokenTree::Group(group) => {
+                        let inside: Vec<_> = group.stream().into_iter().collect();
+                        self.import(&inside, &path, re_export);
+                        path.clear();
+                    }
+                    TokenTree::Ident(word) if word == "as" => name = words.next().map(ToString::to_string),
+                    TokenTree::Ident(word) => path.push(plain(word)),
+                    _ => {}
+                }
+            }
+            if path.len() > 1 && path.last().is_some_and(|word| word == "self") {
+                path.pop();
+            }
+            if branch.last().is_some_and(|token| is(token, '*')) {
+                self.imports.push(Import { name: None, path, re_export });
+            } else if !path.is_empty() {
+                self.imports.push(Import { name: name.or(path.last().cloned()), path, re_export });
+            }
         }
     }
 }
 
-impl<'ast> Visit<'ast> for Collector<'_> {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !is_test(&item.attrs) {
-            visit::visit_impl_item_fn(self, item);
-        }
-    }
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        if item.leading_colon.is_none() {
-            self.uses(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
-        }
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.syn_path(path);
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        self.syn_path(&call.path);
-        self.tokens(call.tokens.clone());
-    }
-
-    /// serde and clap take paths as text: `#[serde(with = "crate::model::text")]`.
-    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
-        self.syn_path(attribute.meta.path());
-        let syn::Meta::List(list) = &attribute.meta else { return };
-        self.tokens(list.tokens.clone());
-        for token in list.tokens.clone() {
-            let TokenTree::Literal(literal) = token else { continue };
-            let text = syn::parse_str::<syn::LitStr>(&literal.to_string());
-            if let Some(path) = text.ok().and_then(|text| text.parse::<syn::Path>().ok()) {
-                self.syn_path(&path);
-            }
-        }
-    }
+fn is(token: &TokenTree, wanted: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == wanted)
 }
 
-/// The name that an item brings into its module, if it has one.
-pub(super) fn defined(item: &Item) -> Option<String> {
-    let ident = match item {
-        Item::Const(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
-        Item::Static(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
-        Item::TraitAlias(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        Item::Union(item) => &item.ident,
-        _ => return None,
+/// A word without the mark of a raw one.
+fn plain(word: &proc_macro2::Ident) -> String {
+    word.to_string().trim_start_matches("r#").to_owned()
+}
+
+/// What follows an item.
+fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        token => is(token, ';'),
     };
-    Some(ident.to_string())
+    tokens.iter().position(is_end).map_or(&[], |end| &tokens[end + 1..])
 }
 
-pub(super) fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Union(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
-}
-
-/// Whether this is only there in tests: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
-pub(super) fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let text = match &attribute.meta {
-            syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string().replace(' ', ""),
-            meta => return meta.path().is_ident("test"),
-        };
-        let all = text.strip_prefix("all(").and_then(|rest| rest.strip_suffix(')'));
-        text == "test" || all.is_some_and(|parts| parts.split(',').any(|part| part == "test"))
-    })
+/// Whether an attribute says that something is only there in tests: `test`, `cfg(test)`, `cfg(all(test, ...))`.
+fn is_test(attribute: &TokenStream) -> bool {
+    let text = attribute.to_string().replace(' ', "");
+    let all = text.strip_prefix("cfg(all(").and_then(|rest| rest.strip_suffix("))"));
+    text == "test" || text == "cfg(test)" || all.is_some_and(|parts| parts.split(',').any(|part| part == "test"))
 }
