@@ -50,11 +50,9 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     fs::create_dir_all(&dir)?;
     for picture in PICTURES.into_iter().filter(|picture| picture.name.contains(only)) {
         let Picture { name, scenario, command, charts } = picture;
-        let place = tempfile::tempdir()?;
-        lab::open_up(place.path())?;
         let scenario = cmd::root().join(format!("crates/simdisk/scenarios/{scenario}.toml"));
-        let disk = lab::Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &fs::read_to_string(scenario)?)?;
-        let screen = screen(binaries, place.path(), &disk.dir, command).with_context(|| command.to_owned())?;
+        let disk = lab::Simulated::mount(binaries, &fs::read_to_string(scenario)?)?;
+        let screen = screen(binaries, disk.place(), &disk.dir, command).with_context(|| command.to_owned())?;
         let file = dir.join(format!("{name}.svg"));
         let term = Term::new().min_width_px(700);
         fs::write(&file, term.render_svg(&format!("$ {command}\n{screen}"))).context(DIR)?;
@@ -62,7 +60,7 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
         for (file, chart) in charts {
             let to = dir.join(format!("{file}.svg"));
             let mut plot = cmd::command(binaries.join("qd1"));
-            plot.env("QD1_STORE", place.path().join("history.db"))
+            plot.env("QD1_STORE", disk.place().join("history.db"))
                 .args(["plot", "--chart", chart, "--height", "320", "-o"]);
             cmd::capture(plot.arg(&to))?;
             println!("docs: {DIR}/{file}.svg");

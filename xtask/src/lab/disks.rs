@@ -87,8 +87,8 @@ impl Drop for Loop {
     }
 }
 
-/// A mounted ext4 on a loop device; unmounted, detached and removed on drop, in this order.
-pub(crate) struct Ext4 {
+/// A mounted filesystem on a loop device; unmounted, detached and removed on drop, in this order.
+pub(crate) struct Filesystem {
     mounted: Mounted,
     disk: Loop,
     _file: tempfile::TempDir,
@@ -119,15 +119,20 @@ impl Drop for Mounted {
     }
 }
 
-impl Ext4 {
-    /// Makes one of `bytes` whose file is in `dir`.
-    pub(crate) fn new(dir: tempfile::TempDir, bytes: u64) -> Result<Self> {
+impl Filesystem {
+    /// Makes one of this kind and of `bytes` whose file is in `dir`.
+    pub(crate) fn new(kind: &str, dir: tempfile::TempDir, bytes: u64) -> Result<Self> {
+        // A server of another user has to get there.
+        super::open_up(dir.path())?;
         let image = dir.path().join("disk");
         // Written whole, so that no run pays for the first touch of the file below.
         make_file(&image, bytes)?;
         let disk = Loop::attach(&image)?;
-        let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-F", "-E", options]).arg(disk.device()))?;
+        let options = match kind {
+            "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"][..],
+            _ => &[],
+        };
+        cmd::capture(cmd::command(format!("mkfs.{kind}")).args(options).arg(disk.device()))?;
         let mounted = Mounted::new(disk.device(), dir.path().join("mnt"), "nodiscard")?;
         Ok(Self { mounted, disk, _file: dir })
     }

@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
 
 /// A mounted one.
 pub(crate) struct Simulated {
     pub(crate) dir: PathBuf,
     server: Child,
+    place: TempDir,
 }
 
 impl Simulated {
-    /// Mounts the disk that `scenario` describes, in TOML, below `place`.
-    pub(crate) fn mount(server: &Path, place: &Path, scenario: &str) -> Result<Self> {
-        let (file, dir) = (place.join("scenario.toml"), place.join("disk"));
+    /// Mounts the disk that `scenario` describes, in TOML. `binaries` is where qd1-simdisk was built.
+    pub(crate) fn mount(binaries: &Path, scenario: &str) -> Result<Self> {
+        let place = tempfile::tempdir()?;
+        open_up(place.path())?;
+        let (file, dir) = (place.path().join("scenario.toml"), place.path().join("disk"));
         fs::create_dir(&dir)?;
         fs::write(&file, scenario)?;
-        let mut server = Command::new(server)
+        let mut server = Command::new(binaries.join("qd1-simdisk"))
             .arg(&file)
             .arg(&dir)
             .stdin(Stdio::piped())
@@ -29,9 +33,14 @@ impl Simulated {
         // Its first line comes once it is mounted.
         let mut line = String::new();
         let told = server.stdout.as_mut().map(|stdout| BufReader::new(stdout).read_line(&mut line));
-        let this = Self { dir, server };
+        let this = Self { dir, server, place };
         ensure!(matches!(told, Some(Ok(count)) if count > 0), "qd1-simdisk does not mount a disk");
         Ok(this)
+    }
+
+    /// A directory next to it, which goes with it.
+    pub(crate) fn place(&self) -> &Path {
+        self.place.path()
     }
 }
 

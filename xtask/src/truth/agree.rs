@@ -46,8 +46,7 @@ pub(super) fn run(place: &str, count: u64) -> Result<()> {
     match place {
         "lab" => lab::REPEATED.into_iter().try_for_each(|name| table(&lab::reports(name, &results.path().join(name))?)),
         "simdisk" => {
-            let place = lab::temp_dir()?;
-            let disk = Simulated::mount(&target.join("qd1-simdisk"), place.path(), MOVING)?;
+            let disk = Simulated::mount(&target, MOVING)?;
             table(&in_turn(&target.join("qd1"), &disk.dir, count, results.path())?)
         }
         "loop" => table(&on_loop(&target.join("qd1"), count, results.path())?),
@@ -73,7 +72,7 @@ fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result
 fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
     lab::need_root("a loop device and a cgroup")?;
     lab::catch_signals()?;
-    let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
+    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

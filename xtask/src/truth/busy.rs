@@ -22,7 +22,7 @@ pub(super) fn run(count: u64) -> Result<()> {
     let binary = super::release(&["qd1"])?.join("qd1");
     lab::need_root("a loop device")?;
     lab::catch_signals()?;
-    let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
+    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     let rest = check(&binary, disk.path())?;
     println!("at rest        {}", rest.shown());
     ensure!(rest.failed.is_empty(), "the disk fails at rest, so nothing can be said of the processors");

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::predict::{Mounted, commits_of};
+use super::predict::{DISK_BYTES, commits_of};
 use super::real::Throttle;
-use crate::lab::{Simulated, open_up};
+use crate::lab::{Filesystem, Simulated};
 use crate::{cmd, lab};
 
 /// The steps that are measured, each with visits.
@@ -23,24 +23,19 @@ pub(super) fn run(count: u64) -> Result<()> {
     lab::need_root("a loop device and a mount")?;
     lab::catch_signals()?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
-    let (qd1, simdisk) = (dir.join("qd1"), dir.join("qd1-simdisk"));
+    let qd1 = dir.join("qd1");
     println!("  {:<34}{:>7}{:>18}{:>18}", "", "pairs", "better or worse", "of which spoilt");
     {
-        let place = tempfile::tempdir()?;
-        open_up(place.path())?;
-        let disk = Simulated::mount(&simdisk, place.path(), &commits_of(FLUSH_US))?;
+        let disk = Simulated::mount(&dir, &commits_of(FLUSH_US))?;
         let same = || measured(Command::new(&qd1), &disk.dir);
         report("simulated disk, the same", count, || Ok((same()?, same()?)), &qd1)?;
-        let slower_place = tempfile::tempdir()?;
-        open_up(slower_place.path())?;
-        let slower = Simulated::mount(&simdisk, slower_place.path(), &commits_of(SLOWER_US))?;
+        let slower = Simulated::mount(&dir, &commits_of(SLOWER_US))?;
         let pair = || Ok((same()?, measured(Command::new(&qd1), &slower.dir)?));
         report("simulated disk, commits +25 %", count.div_ceil(2), pair, &qd1)?;
     }
-    let place = lab::quiet_dir()?;
-    let mounted = Mounted::new(place.path(), "ext4")?;
-    let group = Throttle::new(mounted.device.device(), [("write_iops", 500)])?;
-    let same = || measured(group.command(&qd1), &mounted.dir);
+    let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
+    let group = Throttle::new(disk.device(), [("write_iops", 500)])?;
+    let same = || measured(group.command(&qd1), disk.path());
     report("throttled to 500 IOPS, the same", count, || Ok((same()?, same()?)), &qd1)
 }
 

@@ -5,8 +5,7 @@
 //! COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the history: `--kept` holds newer
 //! models against them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -14,11 +13,11 @@ use serde_json::Value;
 
 use super::programs;
 use super::real::Throttle;
-use crate::lab::{Simulated, open_up};
+use crate::lab::{Filesystem, Simulated, open_up};
 use crate::{cmd, lab, setup};
 
 /// Of each disk.
-const DISK_BYTES: u64 = 4 << 30;
+pub(super) const DISK_BYTES: u64 = 4 << 30;
 /// pgbench's scale: half as many rows as the most clients, so that locks matter as well.
 const SCALE: &str = "50";
 /// The first seed of the disks drawn at random, none of which any model was set with.
@@ -228,23 +227,19 @@ fn measure(binaries: &Path, disk: &Disk, verify: &str) -> Result<Value> {
     match disk.kind {
         Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us), verify),
         Kind::Throttled(kernel, value) => {
-            let place = lab::quiet_dir()?;
-            let mounted = Mounted::new(place.path(), "ext4")?;
-            let group = Throttle::new(mounted.device.device(), [(kernel, value)])?;
-            predict(group.command(&qd1), &mounted.dir, verify)
+            let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
+            let group = Throttle::new(disk.device(), [(kernel, value)])?;
+            predict(group.command(&qd1), disk.path(), verify)
         }
         Kind::Filesystem(name) => {
-            let place = lab::temp_dir()?;
-            let mounted = Mounted::new(place.path(), name)?;
-            predict(Command::new(qd1), &mounted.dir, verify)
+            let disk = Filesystem::new(name, lab::temp_dir()?, DISK_BYTES)?;
+            predict(Command::new(qd1), disk.path(), verify)
         }
     }
 }
 
 fn simulated(binaries: &Path, scenario: &str, verify: &str) -> Result<Value> {
-    let place = tempfile::tempdir()?;
-    open_up(place.path())?;
-    let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), scenario)?;
+    let simulated = Simulated::mount(binaries, scenario)?;
     predict(Command::new(binaries.join("qd1")), &simulated.dir, verify)
 }
 
@@ -264,34 +259,4 @@ pub(super) fn commits_of(flush_us: u32) -> String {
 fn predict(mut command: Command, dir: &Path, verify: &str) -> Result<Value> {
     command.arg("predict").arg(dir).arg(format!("--verify={verify}")).args(["--scale", SCALE, "--json", "--quiet"]);
     cmd::json(&mut command)
-}
-
-/// A filesystem of our own on a loop device; unmounted on drop.
-pub(super) struct Mounted {
-    pub(super) dir: PathBuf,
-    /// Dropped after the mount is gone.
-    pub(super) device: lab::Loop,
-}
-
-impl Mounted {
-    pub(super) fn new(place: &Path, filesystem: &str) -> Result<Self> {
-        // A server of another user has to get there.
-        open_up(place)?;
-        let (file, dir) = (place.join("disk"), place.join("mount"));
-        // Written whole: a disk does not have to find space for what is written first.
-        lab::make_file(&file, DISK_BYTES)?;
-        fs::create_dir(&dir)?;
-        let device = lab::Loop::attach(&file)?;
-        cmd::capture(cmd::command(format!("mkfs.{filesystem}")).arg(device.device()))?;
-        cmd::capture(cmd::command("mount").arg(device.device()).arg(&dir))?;
-        Ok(Self { dir, device })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Err(error) = cmd::capture(cmd::command("umount").arg(&self.dir)) {
-            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.dir.display());
-        }
-    }
 }

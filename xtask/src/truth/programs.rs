@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::cluster;
-use crate::lab::{Simulated, open_up};
+use crate::lab::Simulated;
 use crate::{cmd, lab, setup};
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
@@ -162,29 +162,19 @@ fn measure(binaries: &Path, seed: u64, before: Option<&Value>) -> Result<Value> 
 
 /// Three members, each with a disk of its own: the same law, other times.
 fn etcd(binaries: &Path, seed: u64) -> Result<Value> {
-    let place = tempfile::tempdir()?;
     let disk = |number: u64| {
-        let place = place.path().join(number.to_string());
-        fs::create_dir(&place)?;
-        open_up(&place)?;
         let own = format!("seed = {}\n", seed + number * OTHER);
-        Simulated::mount(
-            &binaries.join("qd1-simdisk"),
-            &place,
-            &scenario(seed).replace(&format!("seed = {seed}\n"), &own),
-        )
+        Simulated::mount(binaries, &scenario(seed).replace(&format!("seed = {seed}\n"), &own))
     };
     let disks = [disk(0)?, disk(1)?, disk(2)?];
-    cluster::run(&disks.each_ref().map(|disk| &disk.dir), place.path())
+    cluster::run(&disks.each_ref().map(|disk| &disk.dir), disks[0].place())
 }
 
 fn check_and_databases(binaries: &Path, seed: u64) -> Result<Value> {
-    let place = tempfile::tempdir()?;
-    open_up(place.path())?;
     let text = scenario(seed);
-    let disk = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &text)?;
+    let disk = Simulated::mount(binaries, &text)?;
     let qd1 = binaries.join("qd1");
-    let script = place.path().join("commit.sql");
+    let script = disk.place().join("commit.sql");
     fs::write(&script, COMMIT_ONLY)?;
     let json = ["--json", "--no-save", "--quiet"];
     let check = |args: &[&str]| cmd::json(Command::new(&qd1).arg("check").arg(&disk.dir).args(args).args(json));

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::predict::{Mounted, commits_of};
+use super::predict::{DISK_BYTES, commits_of};
 use super::real::Throttle;
-use crate::lab::{Simulated, open_up};
+use crate::lab::{Filesystem, Simulated, open_up};
 use crate::{clock, cmd, lab, setup};
 
 /// What is run, on each disk.
@@ -48,16 +48,13 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
     println!("  {:<12}{:<46}{:>10}{:>10}{:>8}", "disk", "", "promised", "taken", "ratio");
     let mut outside = 0;
     {
-        let place = tempfile::tempdir()?;
-        open_up(place.path())?;
-        let simulated = Simulated::mount(&dir.join("qd1-simdisk"), place.path(), &commits_of(2000))?;
+        let simulated = Simulated::mount(&dir, &commits_of(2000))?;
         outside += on_disk("simulated", &commands, || Command::new(&qd1), &simulated.dir)?;
     }
     {
-        let place = lab::quiet_dir()?;
-        let mounted = Mounted::new(place.path(), "ext4")?;
-        let group = Throttle::new(mounted.device.device(), [("write_iops", 500)])?;
-        outside += on_disk("500 IOPS", &commands, || group.command(&qd1), &mounted.dir)?;
+        let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
+        let group = Throttle::new(disk.device(), [("write_iops", 500)])?;
+        outside += on_disk("500 IOPS", &commands, || group.command(&qd1), disk.path())?;
     }
     let place = lab::temp_dir()?;
     open_up(place.path())?;

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
         Some(binary) => std::path::absolute(binary)?,
         None => dist::build_binary()?,
     };
-    let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
+    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
     let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
     for peer in PEERS.iter().filter(|peer| args.peer.is_empty() || args.peer.iter().any(|name| name == peer.name)) {
