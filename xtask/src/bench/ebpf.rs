@@ -56,14 +56,11 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     }
     let drive = ours::build()?;
     let dir = lab::temp_dir()?;
-    let file = dir.path().join("disk");
-    lab::make_file(&file, DISK_BYTES)?;
     // A file in memory, which is cached by nature.
     let memory = lab::quiet_dir()?;
     let cached = memory.path().join("cached");
     lab::make_file(&cached, CACHED_BYTES)?;
-    // Declared after the directory, hence dropped before it: the file must outlive the device.
-    let disk = lab::Loop::attach(&file)?;
+    let disk = lab::Loop::new(lab::temp_dir()?, DISK_BYTES)?;
     let number = device_number(disk.device())?;
     println!("nanoseconds, medians of {} rounds of {} s; n is of the last round", args.rounds, args.seconds);
     let columns =

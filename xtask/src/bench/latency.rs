@@ -17,11 +17,7 @@ const PERCENTILES: [Percentile; 2] = [("p50", |figures| figures.p50_ns), ("p99",
 pub(super) fn run(args: &Args) -> Result<Table> {
     lab::need_root("a loop device")?;
     let drive = ours::build()?;
-    let dir = lab::temp_dir()?;
-    let file = dir.path().join("disk");
-    lab::make_file(&file, DISK_BYTES)?;
-    // Declared after the directory, hence dropped before it: the file must outlive the device.
-    let disk = lab::Loop::attach(&file)?;
+    let disk = lab::Loop::new(lab::temp_dir()?, DISK_BYTES)?;
     println!("microseconds, min/median/max of {} rounds of {} s", args.rounds, args.seconds);
     let mut table = Table::new(&["engine", "", &fio::version()?, "ours", "median ratio"]);
     for engine in ["psync", "io_uring"] {

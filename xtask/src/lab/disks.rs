@@ -47,9 +47,21 @@ pub(crate) fn need_root(what: &str) -> Result<()> {
 /// A loop device on a file; detached on drop.
 pub(crate) struct Loop {
     device: PathBuf,
+    /// That of its file, where it is its own. It goes after the device.
+    _dir: Option<tempfile::TempDir>,
 }
 
 impl Loop {
+    /// Makes one of `bytes` whose file is in `dir`. It is written whole, so that no run pays for the first touch of the
+    /// file below.
+    pub(crate) fn new(dir: tempfile::TempDir, bytes: u64) -> Result<Self> {
+        let image = dir.path().join("disk");
+        make_file(&image, bytes)?;
+        let mut this = Self::attach(&image)?;
+        this._dir = Some(dir);
+        Ok(this)
+    }
+
     /// Attaches the file to a free loop device, with direct I/O to the file where its filesystem has it.
     pub(crate) fn attach(file: &Path) -> Result<Self> {
         need_root("a loop device")?;
@@ -58,7 +70,7 @@ impl Loop {
             cmd::capture(losetup.args(["--find", "--show", direct]).arg(file))
         };
         let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-        let this = Self { device: PathBuf::from(device.trim()) };
+        let this = Self { device: PathBuf::from(device.trim()), _dir: None };
         // Whoever had it before may have left it read-only, which the kernel does not undo.
         cmd::capture(cmd::command("blockdev").arg("--setrw").arg(&this.device))?;
         Ok(this)
@@ -91,7 +103,6 @@ impl Drop for Loop {
 pub(crate) struct Filesystem {
     mounted: Mounted,
     disk: Loop,
-    _file: tempfile::TempDir,
 }
 
 /// A mount point; unmounted on drop.
@@ -124,17 +135,15 @@ impl Filesystem {
     pub(crate) fn new(kind: &str, dir: tempfile::TempDir, bytes: u64) -> Result<Self> {
         // A server of another user has to get there.
         super::open_up(dir.path())?;
-        let image = dir.path().join("disk");
-        // Written whole, so that no run pays for the first touch of the file below.
-        make_file(&image, bytes)?;
-        let disk = Loop::attach(&image)?;
+        let at = dir.path().join("mnt");
+        let disk = Loop::new(dir, bytes)?;
         let options = match kind {
             "ext4" => &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"][..],
             _ => &[],
         };
         cmd::capture(cmd::command(format!("mkfs.{kind}")).args(options).arg(disk.device()))?;
-        let mounted = Mounted::new(disk.device(), dir.path().join("mnt"), "nodiscard")?;
-        Ok(Self { mounted, disk, _file: dir })
+        let mounted = Mounted::new(disk.device(), at, "nodiscard")?;
+        Ok(Self { mounted, disk })
     }
 
     /// Where it is mounted.
@@ -218,26 +227,16 @@ pub(crate) fn takes_direct(path: &Path) -> bool {
 
 fn fill(file: &mut File, bytes: u64) -> Result<()> {
     let mut block = vec![0_u8; MIB];
-    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut random = fastrand::Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let mut left = bytes;
     while left > 0 {
         interrupted()?;
-        randomise(&mut block, &mut state);
+        random.fill(&mut block);
         let n = usize::try_from(left).unwrap_or(MIB).min(MIB);
         file.write_all(&block[..n])?;
         left -= u64::try_from(n)?;
     }
     file.sync_all().context("cannot sync")
-}
-
-/// xorshift64 (Marsaglia, 2003): quick, seeded, and nothing that a compressor or a deduplicator can use.
-fn randomise(block: &mut [u8], state: &mut u64) {
-    for word in block.chunks_exact_mut(8) {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        word.copy_from_slice(&state.to_le_bytes());
-    }
 }
 
 #[cfg(test)]

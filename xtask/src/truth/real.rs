@@ -68,11 +68,7 @@ pub(super) fn run() -> Result<()> {
 }
 
 fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
-    let dir = lab::quiet_dir()?;
-    let file = dir.path().join("disk");
-    lab::make_file(&file, DISK_BYTES)?;
-    // Declared after the directory, hence dropped before it: the file must outlive the device.
-    let disk = lab::Loop::attach(&file)?;
+    let disk = lab::Loop::new(lab::quiet_dir()?, DISK_BYTES)?;
     let group = Throttle::new(disk.device(), settings.iter().map(|setting| (setting.kernel, setting.value)))?;
     let mut command = group.command(binary);
     command.arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
