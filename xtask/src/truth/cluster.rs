@@ -2,14 +2,14 @@
 //! its place.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+use ureq::Agent;
 
 use crate::{clock, cmd};
 
@@ -79,7 +79,6 @@ fn start(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Cluster> {
     let held = (0..2 * MEMBERS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
     let ports = held.iter().map(|held| Ok(held.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
     drop(held);
-    let url = |port: u16| format!("http://127.0.0.1:{port}");
     let peers: Vec<String> = (0..MEMBERS).map(|number| format!("m{number}={}", url(ports[MEMBERS + number]))).collect();
     let mut cluster = Cluster { members: Vec::new() };
     for number in 0..MEMBERS {
@@ -98,7 +97,7 @@ fn start(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Cluster> {
 
 fn wait_until_ready(cluster: &Cluster) -> Result<()> {
     let began = clock::now();
-    let is_ready = |port: u16| ask(port, "GET", "/health", "").is_ok_and(|answer| answer.contains("true"));
+    let is_ready = |port: u16| ask(port, "/health").is_ok_and(|answer| answer.contains("true"));
     while !cluster.members.iter().all(|(_, port)| is_ready(*port)) {
         if began.elapsed() > READY {
             bail!("etcd was not healthy in time");
@@ -112,7 +111,7 @@ fn wait_until_ready(cluster: &Cluster) -> Result<()> {
 fn leader_changes(cluster: &Cluster) -> Result<f64> {
     let mut most = 0.0f64;
     for (_, port) in &cluster.members {
-        let page = ask(*port, "GET", "/metrics", "")?;
+        let page = ask(*port, "/metrics")?;
         let line = page.lines().find_map(|line| line.strip_prefix("etcd_server_leader_changes_seen_total "));
         most = most.max(line.context("etcd counts no changes of its leader")?.trim().parse()?);
     }
@@ -123,7 +122,7 @@ fn leader_changes(cluster: &Cluster) -> Result<f64> {
 fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)> {
     let (rate, clients, duration) = LOAD;
     let (mut latencies, mut failed) = (Vec::new(), 0);
-    let mut connection: Option<BufReader<TcpStream>> = None;
+    let (agent, place) = (agent(), format!("{}/v3/kv/put", url(port)));
     for put in 0..(rate * duration.as_secs_f64()) as u64 {
         let due = Duration::from_secs_f64((put as f64 + number as f64 / clients as f64) / rate);
         std::thread::sleep(due.saturating_sub(began.elapsed()));
@@ -132,64 +131,28 @@ fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)>
             failed += 1;
             continue;
         }
-        if connection.is_none() {
-            connection = connect(port).ok().map(BufReader::new);
-        }
         // {"key": "kNNN", "value": 256 bytes}, in base64.
         let (key, value) = (format!("a{number:03}{:04}", put % 1000), "QUJD".repeat(85));
         let body = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}");
-        let answer = connection.as_mut().context("no connection").and_then(|open| exchange(open, &body));
+        let answer = agent.post(&place).send(body).and_then(|mut answer| answer.body_mut().read_to_vec());
         match answer {
-            Ok(()) => latencies.push((began.elapsed() - due).as_secs_f64()),
-            Err(_) => {
-                failed += 1;
-                connection = None;
-            }
+            Ok(_) => latencies.push((began.elapsed() - due).as_secs_f64()),
+            Err(_) => failed += 1,
         }
     }
     Ok((latencies, failed))
 }
 
-fn connect(port: u16) -> Result<TcpStream> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+/// A client that keeps its connection.
+fn agent() -> Agent {
+    Agent::config_builder().timeout_global(Some(ANSWER)).build().into()
 }
 
-/// One put over an open connection.
-fn exchange(open: &mut BufReader<TcpStream>, body: &str) -> Result<()> {
-    let length = body.len();
-    let head = format!("POST /v3/kv/put HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}");
-    open.get_mut().write_all(head.as_bytes())?;
-    let (mut line, mut length, mut is_ok) = (String::new(), 0usize, false);
-    loop {
-        line.clear();
-        ensure!(open.read_line(&mut line)? > 0, "the connection ended");
-        let line = line.trim_end();
-        if line.starts_with("HTTP/") {
-            is_ok = line.contains(" 200");
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse()?;
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut answer = vec![0; length];
-    open.read_exact(&mut answer)?;
-    ensure!(is_ok, "{}", String::from_utf8_lossy(&answer));
-    Ok(())
+/// One page of a member.
+fn ask(port: u16, page: &str) -> Result<String> {
+    Ok(agent().get(format!("{}{page}", url(port))).call()?.body_mut().read_to_string()?)
 }
 
-/// One page, by HTTP/1.0.
-fn ask(port: u16, method: &str, page: &str, body: &str) -> Result<String> {
-    let mut stream = connect(port)?;
-    write!(stream, "{method} {page} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    ensure!(answer.lines().next().is_some_and(|line| line.contains(" 200")), "{page} is not served");
-    Ok(answer)
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
 }
