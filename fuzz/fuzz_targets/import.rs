@@ -7,7 +7,8 @@ use qd1_report::{CompareFormat, Detail, Style, comparison};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(runs) = qd1_import::read("file", data) else { return };
-    let figures = runs.iter().flat_map(|run| &run.steps).flat_map(|step| &step.streams).flat_map(|stream| &stream.figures);
+    let figures =
+        runs.iter().flat_map(|run| &run.steps).flat_map(|step| &step.streams).flat_map(|stream| &stream.figures);
     for (name, figure) in figures {
         for value in [figure.value, figure.low, figure.high].into_iter().flatten() {
             assert!((0.0..1e15).contains(&value), "{name} is {value}");

@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use qd1_engine::backing::{DirectIo, PathKind};
+use qd1_model::Bytes;
 use qd1_model::environment::Filesystem;
 use qd1_model::spec::{Effort, Spec};
-use qd1_model::Bytes;
 use qd1_runner::place::Place;
 
 fn place() -> Place {
