@@ -30,15 +30,15 @@ pub(crate) fn is_there() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Installs exactly these packages, and nothing that they depend on, into `dir`; pip itself first, where root may.
-pub(crate) fn install(dir: &Path, options: &[&str], packages: &[String]) -> Result<()> {
+/// Installs exactly what the arguments name, and nothing that it depends on, into `dir`; pip itself first, where root may.
+pub(crate) fn install(dir: &Path, args: &[&str]) -> Result<()> {
     if !is_there() {
         debian::install(&[PACKAGE], &[])?;
     }
     let mut pip = cmd::command("python3");
     // Compiling thousands of modules takes longer than fetching them; Python does it for those that are imported.
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--disable-pip-version-check"]);
-    pip.args(["--retries", "1", "--root-user-action", "ignore"]).args(options).arg("--target").arg(dir).args(packages);
+    pip.args(["--retries", "1", "--root-user-action", "ignore"]).args(args).arg("--target").arg(dir);
     let Err(error) = cmd::capture(&mut pip) else { return Ok(()) };
     let text = format!("{error:#}");
     // pip's own reason is the last line that says ERROR.

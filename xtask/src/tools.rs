@@ -130,8 +130,8 @@ impl Tool {
     }
 
     fn install_wheel(&self, wheel: &str, source: &str, root: &Path) -> Result<()> {
-        let wheel = [format!("{wheel}=={}", self.version)];
-        let Err(error) = pip::install(root, &["--only-binary=:all:"], &wheel) else { return Ok(()) };
+        let wheel = format!("{wheel}=={}", self.version);
+        let Err(error) = pip::install(root, &["--only-binary=:all:", &wheel]) else { return Ok(()) };
         // Without pip the reader has to do something; without a wheel nothing is left but to build.
         if !error.is::<pip::NoWheel>() {
             return Err(error);
