@@ -15,9 +15,10 @@ mod start;
 mod table;
 mod zram;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 pub(crate) use self::args::Args;
+use crate::chosen::chosen;
 use crate::{lab, setup};
 
 struct Bench {
@@ -47,14 +48,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         }
         return Ok(true);
     }
-    if let Some(name) = args.names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name == name.as_str())) {
-        let known: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
-        bail!("there is no benchmark {name}; the benchmarks are {}", known.join(", "));
-    }
+    let benches = chosen(BENCHES, |bench| bench.name, &args.names, "benchmark")?;
     setup::run()?;
     lab::catch_signals()?;
     let mut good = true;
-    for bench in BENCHES.iter().filter(|bench| args.names.is_empty() || args.names.iter().any(|n| n == bench.name)) {
+    for bench in benches {
         println!("\n{}: {}", bench.name, bench.what);
         match (bench.run)(args) {
             Ok(table) => {

@@ -9,8 +9,9 @@ mod modules;
 mod paths;
 mod phrases;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::chosen::chosen;
 use crate::tools::{AST_GREP, DENY, RUMDL, SHEAR, TYPOS, Tool};
 use crate::{clock, cmd, docs};
 
@@ -42,16 +43,11 @@ const CHECKS: &[Check] = &[
 
 /// Runs the named checks, or all. False where one failed.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
-    let known: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
     if names.iter().any(|name| name == "list") {
-        println!("{}", known.join("\n"));
+        CHECKS.iter().for_each(|check| println!("{}", check.name));
         return Ok(true);
     }
-    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("there is no check {name}; the checks are {}", known.join(", "));
-    }
-    let chosen: Vec<_> =
-        CHECKS.iter().filter(|check| names.is_empty() || names.iter().any(|name| name == check.name)).collect();
+    let chosen = chosen(CHECKS, |check| check.name, names, "check")?;
     chosen.iter().filter_map(|check| check.tool).try_for_each(Tool::install)?;
     let failed: Vec<_> = chosen.into_iter().filter(|check| !passes(check)).map(|check| check.name).collect();
     if failed.is_empty() {
@@ -60,23 +56,6 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
         println!("check: failed: {}", failed.join(", "));
     }
     Ok(failed.is_empty())
-}
-
-/// Returns path and text of the files that are or will be committed and match these patterns of git's.
-fn sources(patterns: &[&str]) -> Result<Vec<(String, String)>> {
-    let mut list = cmd::command("git");
-    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]).args(patterns);
-    let listed = cmd::capture(&mut list)?;
-    let mut sources = Vec::new();
-    for path in listed.lines() {
-        let file = cmd::root().join(path);
-        // A file may be deleted and the deletion not committed yet.
-        if file.is_file() {
-            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
-            sources.push((path.to_owned(), text));
-        }
-    }
-    Ok(sources)
 }
 
 /// Runs one check and prints its line, with what it found indented below.

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args as Arguments;
 
+use crate::chosen::chosen;
 use crate::tools::FUZZ;
 use crate::{cmd, metadata};
 
@@ -35,12 +36,9 @@ pub(crate) struct Args {
 
 /// Runs the targets in turn. An error where one of them found something.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    for target in &args.targets {
-        ensure!(TARGETS.contains(&target.as_str()), "no target is called {target}; there are {}", TARGETS.join(", "));
-    }
+    let targets = chosen(TARGETS, |target| target, &args.targets, "target")?;
     FUZZ.install()?;
-    let wanted = |target: &&&str| args.targets.is_empty() || args.targets.iter().any(|name| name == **target);
-    TARGETS.iter().filter(wanted).try_for_each(|target| one(target, args))
+    targets.into_iter().try_for_each(|target| one(target, args))
 }
 
 fn one(target: &str, args: &Args) -> Result<()> {

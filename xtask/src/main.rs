@@ -6,6 +6,7 @@
 
 mod bench;
 mod check;
+mod chosen;
 mod clock;
 mod cmd;
 mod debian;

@@ -1,11 +1,13 @@
 //! House rules that no lint knows. How a file opens, where `unsafe` and clap may be and what must not be left behind are
 //! rules of ast-grep, in `xtask/house`; here is how long a file is, what `cargo run` runs, and that examples are tests.
 
-use anyhow::{Result, bail};
+use std::fs;
+
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{Notes, ast_grep, sources};
-use crate::metadata;
+use super::{Notes, ast_grep};
+use crate::{cmd, metadata};
 
 /// Lines of a file before its tests: above the first a note, above the second a failure.
 const LINES_NOTED: usize = 400;
@@ -13,7 +15,12 @@ const LINES_MAX: usize = 500;
 
 pub(super) fn run() -> Result<Notes> {
     let (mut faults, mut notes) = (Vec::new(), Vec::new());
-    for (path, source) in sources(&["*.rs"])? {
+    let mut list = cmd::command("git");
+    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.rs"]);
+    let listed = cmd::capture(&mut list)?;
+    // A file may be deleted and the deletion not committed yet.
+    for path in listed.lines().filter(|path| cmd::root().join(path).is_file()) {
+        let source = fs::read_to_string(cmd::root().join(path)).with_context(|| format!("cannot read {path}"))?;
         let lines = lines_before_tests(&source);
         if lines > LINES_MAX {
             faults.push(format!("{path}: {lines} lines before the tests; {LINES_MAX} are the limit: split the file"));

@@ -5,10 +5,11 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::claim::Claim;
+use crate::chosen::chosen;
 
 /// One scenario.
 #[derive(Debug, Deserialize)]
@@ -148,12 +149,9 @@ impl Scenario {
 
     /// Those with these names; all where there are none, or all of the short form.
     pub(super) fn chosen(all: Vec<Self>, names: &[String], short: bool) -> Result<Vec<Self>> {
-        if let Some(name) = names.iter().find(|name| !all.iter().any(|scenario| &scenario.name == *name)) {
-            let known: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
-            bail!("there is no scenario {name}; the scenarios are {}", known.join(", "));
-        }
-        let named = |scenario: &Self| names.is_empty() || names.contains(&scenario.name);
-        Ok(all.into_iter().filter(|scenario| named(scenario) && (scenario.short || !short)).collect())
+        let mut chosen = chosen(all, |scenario| &scenario.name, names, "scenario")?;
+        chosen.retain(|scenario| scenario.short || !short);
+        Ok(chosen)
     }
 
     /// What the guest's shell runs before its power is cut.
@@ -224,11 +222,5 @@ mod tests {
         for (from, to) in [("'nvme'", "'floppy'"), (" --json", ""), ("equals = 1", "is = 1"), ("equals = 1", "")] {
             assert!(Scenario::parse("n", &TEXT.replace(from, to)).is_err(), "{to}");
         }
-        let chosen = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            Scenario::chosen(vec![Scenario::parse("n", TEXT).unwrap()], &names, false)
-        };
-        assert_eq!(chosen(&[]).unwrap().len(), 1);
-        assert!(chosen(&["m"]).unwrap_err().to_string().contains("the scenarios are n"));
     }
 }

@@ -11,12 +11,13 @@ mod pg_test_fsync;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::args::Args;
 use super::rounds::{Spread, in_turn};
 use super::table::{Table, Target};
+use crate::chosen::chosen;
 use crate::{cmd, dist, lab};
 
 /// Room for the test files beside the space that always stays free.
@@ -83,10 +84,7 @@ impl Round<'_> {
 }
 
 pub(super) fn run(args: &Args) -> Result<Table> {
-    if let Some(name) = args.peer.iter().find(|name| !PEERS.iter().any(|peer| peer.name == name.as_str())) {
-        let known: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
-        bail!("there is no peer {name}; the peers are {}", known.join(", "));
-    }
+    let peers = chosen(PEERS, |peer| peer.name, &args.peer, "peer")?;
     lab::need_root("a loop device")?;
     let qd1 = match &args.binary {
         Some(binary) => std::path::absolute(binary)?,
@@ -95,7 +93,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
     let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
-    for peer in PEERS.iter().filter(|peer| args.peer.is_empty() || args.peer.iter().any(|name| name == peer.name)) {
+    for peer in peers {
         let Some(program) = (peer.find)() else {
             println!("SKIPPED {}: it is not installed (Debian package {})", peer.name, peer.package);
             continue;
