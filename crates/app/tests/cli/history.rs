@@ -189,7 +189,7 @@ fn tags_and_notes_name_runs_and_keep_them() {
         (&["history", "tag", &ids[0], "a b"], "a tag is a word"),
         (&["history", "tag", "zzzz", "a"], "zzzz"),
         (&["compare", "@nosuch", "@latest"], "there is no run @nosuch"),
-        (&["history", "--since", "soon"], "is no time"),
+        (&["history", "--since", "soon"], "is not a time"),
     ] {
         place.qd1(args).assert().code(2).stderr(predicate::str::contains(what));
     }

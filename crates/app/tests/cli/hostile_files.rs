@@ -101,10 +101,10 @@ fn a_small_file_that_unpacks_to_much_is_refused() {
     for (name, bytes, what) in [
         ("values.json.gz", packed("[", "{\"a\":1},", 8 << 20, "1]"), "too many values"),
         ("lists.json.gz", packed("[", "[],", 8 << 20, "1]"), "too many values"),
-        ("documents.json.gz", packed("", "[]\n[0]\n{}\n", 8 << 20, ""), "too many lines that are no result"),
+        ("documents.json.gz", packed("", "[]\n[0]\n{}\n", 8 << 20, ""), "too many lines that are not part of a result"),
         ("large.json.gz", packed("[", "{\"a\":1},", 66 << 20, "1]"), "more than 64 MiB when it is unpacked; unpack it"),
         ("fields.csv.gz", packed("1.97,", ",", 20 << 20, ""), "not a result"),
-        ("letters.gz", packed("", "\n\n-", 4 << 20, ""), "too many lines that are no result"),
+        ("letters.gz", packed("", "\n\n-", 4 << 20, ""), "too many lines that are not part of a result"),
     ] {
         let file = written(&place, name, &bytes);
         refused(&limited(&place, &["report", file.to_str().unwrap()]), 2, &[name, what]);

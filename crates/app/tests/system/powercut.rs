@@ -111,7 +111,7 @@ fn commits_are_lost_where_syncs_are_ignored() {
 fn a_writer_that_is_ended_leaves_nothing_and_bad_calls_say_what_to_do() {
     let place = Place::new();
     let run = |args: &[&str]| place.command(args).stdin(Stdio::null()).output().unwrap();
-    refused(&run(&["powercut", "write", "/nonexistent"]), 2, &["no directory", "disk to test"]);
+    refused(&run(&["powercut", "write", "/nonexistent"]), 2, &["not a directory", "disk to test"]);
     refused(&run(&["powercut", "check", place.dir_str(), "/nonexistent"]), 2, &["cannot read the notes"]);
     refused(
         &run(&["powercut", "write", place.dir_str(), "--to", "127.0.0.1:1", "--token", "12345678"]),
