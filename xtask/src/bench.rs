@@ -6,14 +6,13 @@
 mod args;
 mod cost;
 mod ebpf;
+mod engines;
 mod fio;
-mod latency;
 mod ours;
 mod peers;
 mod rounds;
 mod start;
 mod table;
-mod zram;
 
 use anyhow::Result;
 
@@ -29,8 +28,8 @@ struct Bench {
 
 const BENCHES: &[Bench] = &[
     Bench { name: "cost", what: "user-space instructions per I/O at depth 1, by callgrind", run: cost::run },
-    Bench { name: "zram", what: "IOPS on a RAM disk, fio and ours in turn (root)", run: zram::run },
-    Bench { name: "latency", what: "p50 and p99 on a loop device, fio and ours in turn (root)", run: latency::run },
+    Bench { name: "zram", what: "IOPS on a RAM disk, fio and ours in turn (root)", run: engines::zram },
+    Bench { name: "latency", what: "p50 and p99 on a loop device, fio and ours in turn (root)", run: engines::latency },
     Bench {
         name: "ebpf",
         what: "p50, p99 and p99.9 against eBPF's timing of the same requests (root)",

@@ -51,6 +51,11 @@ pub(crate) fn json(command: &mut Command) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} printed no JSON", shown(command)))
 }
 
+/// A number at a path of a JSON document.
+pub(crate) fn number(value: &Value, at: &str) -> Result<f64> {
+    value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
+}
+
 /// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the question.
 pub(crate) fn is_static(program: &Path) -> Result<bool> {
     let headers = capture(command("readelf").args(["--program-headers", "--wide"]).arg(program))?;

@@ -71,12 +71,11 @@ fn read_side(text: &str) -> Result<Value> {
 
 fn figures(text: &str) -> Result<Figures> {
     let read = read_side(text)?;
-    let field = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
-    let percentiles = &read["lat_ns"]["percentile"];
+    let percentile = |at: &str| cmd::number(&read, &format!("/lat_ns/percentile/{at}"));
     Ok(Figures {
-        iops: field(&read["iops"], "iops")?,
-        p50_ns: field(&percentiles["50.000000"], "p50")?,
-        p99_ns: field(&percentiles["99.000000"], "p99")?,
+        iops: cmd::number(&read, "/iops")?,
+        p50_ns: percentile("50.000000")?,
+        p99_ns: percentile("99.000000")?,
     })
 }
 

@@ -78,8 +78,11 @@ fn parse(json: &str) -> Result<Value> {
 
 fn figures(json: &str) -> Result<Figures> {
     let parsed = parse(json)?;
-    let field = |name: &str| parsed[name].as_f64().with_context(|| format!("drive printed no {name}: {json}"));
-    Ok(Figures { iops: field("iops")?, p50_ns: field("p50_ns")?, p99_ns: field("p99_ns")? })
+    Ok(Figures {
+        iops: cmd::number(&parsed, "/iops")?,
+        p50_ns: cmd::number(&parsed, "/p50_ns")?,
+        p99_ns: cmd::number(&parsed, "/p99_ns")?,
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +94,6 @@ mod tests {
         let line = "{\"ios\":10,\"iops\":2.5,\"p50_ns\":7,\"p99_ns\":9,\"elapsed_ns\":1}\n";
         assert_eq!(figures(line).unwrap(), Figures { iops: 2.5, p50_ns: 7.0, p99_ns: 9.0 });
         assert_eq!(ios(line).unwrap(), 10);
-        assert!(figures("{\"iops\":1}").unwrap_err().to_string().contains("no p50_ns"));
+        assert!(figures("{\"iops\":1}").unwrap_err().to_string().contains("/p50_ns"));
     }
 }

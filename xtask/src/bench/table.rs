@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::rounds::Spread;
+
 /// What a figure is held against.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
@@ -53,6 +55,22 @@ impl Table {
         self.missed |= verdict == "MISSED";
         cells.extend([shown, verdict.to_owned()]);
         self.rows.push(cells);
+    }
+
+    /// A row for a figure of which each round brought the peer's and ours: both, their ratio, and its median, which is
+    /// judged.
+    pub(super) fn pairs(
+        &mut self,
+        mut cells: Vec<String>,
+        pairs: impl IntoIterator<Item = (f64, f64)>,
+        unit: f64,
+        target: Option<Target>,
+    ) {
+        let (peer, ours): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        let ratio = Spread::of(peer.iter().zip(&ours).map(|(peer, ours)| ours / peer));
+        cells.extend([Spread::of(peer).shown(unit, 1), Spread::of(ours).shown(unit, 1)]);
+        cells.extend([ratio.shown(1.0, 2), format!("{:.3}", ratio.median)]);
+        self.row(cells, ratio.median, target);
     }
 
     /// Whether a row missed its target.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{Figures, Peer, Round, number};
+use super::{Figures, Peer, Round};
 use crate::bench::table::Target;
 use crate::cmd;
 
@@ -33,7 +33,7 @@ fn both(round: &Round<'_>, program: impl Fn() -> Command) -> Result<Figures> {
     for engine in ENGINES {
         for depth in DEPTHS {
             let report = cmd::json(program().args(job(round, engine, depth)))?;
-            let of = |name: &str| number(&report, &format!("/jobs/0/read/{name}"));
+            let of = |name: &str| cmd::number(&report, &format!("/jobs/0/read/{name}"));
             figures.push((format!("{engine}, depth {depth}"), of("iops")? * of("lat_ns/mean")? / 1e9));
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{Figures, Peer, Round, TARGET, number};
+use super::{Figures, Peer, Round, TARGET};
 use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
@@ -59,7 +59,7 @@ fn ours(round: &Round<'_>) -> Result<Figures> {
         let text = cmd::capture(command.args(["--quiet", "--json", "-w", &seconds]))?;
         let last = text.lines().last().context("qd1 ping printed nothing")?;
         let summary: Value = serde_json::from_str(last).context("qd1 ping's summary is no JSON")?;
-        let of = |name: &str| number(&summary, &format!("/operations/0/{name}"));
+        let of = |name: &str| cmd::number(&summary, &format!("/operations/0/{name}"));
         Ok((of("lat_min_ns")? / 1e3, of("busy_ns")? / of("requests")? / 1e3))
     })
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::args::Args;
-use super::rounds::{Spread, in_turn};
+use super::rounds::in_turn;
 use super::table::{Table, Target};
 use crate::chosen::chosen;
 use crate::{cmd, dist, lab};
@@ -117,23 +117,9 @@ fn rows(table: &mut Table, peer: &Peer, pairs: &[(Figures, Figures)]) -> Result<
             Ok(found.1)
         };
         let values = pairs.iter().map(|(peer, ours)| Ok((of(peer)?, of(ours)?))).collect::<Result<Vec<_>>>()?;
-        let ratios = Spread::of(values.iter().map(|(peer, ours)| ours / peer));
-        let cells = vec![
-            name.to_owned(),
-            figure.clone(),
-            Spread::of(values.iter().map(|(peer, _)| *peer)).shown(1.0, 1),
-            Spread::of(values.iter().map(|(_, ours)| *ours)).shown(1.0, 1),
-            ratios.shown(1.0, 2),
-            format!("{:.3}", ratios.median),
-        ];
-        table.row(cells, ratios.median, Some(peer.target));
+        table.pairs(vec![name.to_owned(), figure.clone()], values, 1.0, Some(peer.target));
     }
     Ok(())
-}
-
-/// A number at a path of a JSON document.
-pub(super) fn number(value: &Value, at: &str) -> Result<f64> {
-    value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Figures, Peer, Round, TARGET, number};
+use super::{Figures, Peer, Round, TARGET};
+use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "pg_test_fsync",
@@ -37,14 +38,14 @@ fn program() -> Option<PathBuf> {
         .filter(|program| program.is_file())
         .collect();
     found.sort();
-    found.pop().or_else(|| crate::cmd::find("pg_test_fsync"))
+    found.pop().or_else(|| cmd::find("pg_test_fsync"))
 }
 
 fn peer(round: &Round<'_>) -> Result<Figures> {
     let file = round.dir.join("pg_test_fsync.tmp");
     let mut command = round.program();
     command.args(["-s", &round.seconds.to_string(), "-f"]).arg(&file);
-    let text = crate::cmd::capture(&mut command);
+    let text = cmd::capture(&mut command);
     let _ = std::fs::remove_file(&file);
     read(&text?)
 }
@@ -92,7 +93,7 @@ fn ours(round: &Round<'_>) -> Result<Figures> {
 fn mean_us(report: &Value, step: &str) -> Result<f64> {
     let steps = report["record"]["steps"].as_array().context("the report has no steps")?;
     let found = steps.iter().find(|found| found["name"] == step).with_context(|| format!("{step} did not run"))?;
-    Ok(number(found, "/streams/0/lat/sum_ns")? / number(found, "/streams/0/lat/count")? / 1e3)
+    Ok(cmd::number(found, "/streams/0/lat/sum_ns")? / cmd::number(found, "/streams/0/lat/count")? / 1e3)
 }
 
 #[cfg(test)]
