@@ -3,10 +3,11 @@
 //! Only root installs; anybody else is told what to install.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::servers;
 use crate::{clock, cmd};
@@ -94,10 +95,18 @@ pub(crate) fn update() -> Result<()> {
     Ok(())
 }
 
-/// Fetches packages into the current directory of `download`, which is run again after an update where it failed.
-pub(crate) fn download(names: &[&str], into: &std::path::Path) -> Result<()> {
-    let fetch = || cmd::capture(apt().args(["download", "-q"]).args(names).current_dir(into)).map(drop);
-    fetch().or_else(|_| update().and_then(|()| fetch()))
+/// Fetches packages and unpacks them below `root`, without installing anything.
+pub(crate) fn unpack(names: &[&str], root: &Path) -> Result<()> {
+    for tool in ["apt-get", "apt-cache", "dpkg-deb"] {
+        ensure!(cmd::find(tool).is_some(), "Debian's packages come by {tool}, which is missing");
+    }
+    let fetched = tempfile::tempdir()?;
+    let fetch = || cmd::capture(apt().args(["download", "-q"]).args(names).current_dir(fetched.path()));
+    fetch().or_else(|_| update().and_then(|()| fetch()))?;
+    for package in fs::read_dir(fetched.path())? {
+        cmd::capture(cmd::command("dpkg-deb").arg("-x").arg(package?.path()).arg(root))?;
+    }
+    Ok(())
 }
 
 /// Asks no questions, and waits for an apt-get of somebody else.

@@ -2,13 +2,12 @@
 //!
 //! They are GPL and stay outside the repository: the package is unpacked beside the pinned tools, not installed.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use crate::debian;
 use crate::tools::{make_once, tools_dir};
-use crate::{cmd, debian};
 
 const PACKAGE: &str = "fio-examples";
 /// Where the package keeps them.
@@ -21,15 +20,8 @@ pub(crate) fn dir() -> Result<PathBuf> {
 
 /// Fetches them if they are missing. Without them one test is skipped, aloud: no reason to fail.
 pub(crate) fn fetch() -> Result<()> {
-    if cmd::find("apt-get").is_none() || cmd::find("dpkg-deb").is_none() {
-        return Ok(());
-    }
     let outcome = make_once(&dir()?, PACKAGE, |fresh| {
-        debian::download(&[PACKAGE], fresh)?;
-        let files = fs::read_dir(fresh)?.filter_map(|entry| Some(entry.ok()?.path()));
-        let package = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-        let package = package.context("apt-get download left no package")?;
-        cmd::capture(cmd::command("dpkg-deb").arg("-x").arg(&package).arg(fresh))?;
+        debian::unpack(&[PACKAGE], fresh)?;
         Ok(fresh.join(INSIDE))
     });
     if let Err(error) = outcome {

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::cmd;
 use crate::debian::{self, Package};
@@ -123,27 +123,14 @@ fn dir() -> Result<PathBuf> {
 
 /// Fetches the packages if they are missing.
 pub(crate) fn fetch() -> Result<()> {
-    make_once(&dir()?, "Debian's kernel and tools for the lab", |fresh| {
-        for tool in ["apt-get", "apt-cache", "dpkg-deb"] {
-            ensure!(cmd::find(tool).is_some(), "Debian's kernel comes by {tool}, which is not here");
-        }
-        unpack(fresh)
+    make_once(&dir()?, "Debian's kernel and tools for the lab", |root| {
+        let kernel = kernel().or_else(|_| debian::update().and_then(|()| kernel()))?;
+        debian::unpack(&[&[kernel.as_str()], PACKAGES].concat(), root)?;
+        let release = release(root)?;
+        prune(&modules(root, &release)?)?;
+        depend(root, &release, &program(root, "busybox")?)?;
+        Ok(root.to_owned())
     })
-}
-
-/// Where it unpacked them.
-fn unpack(fresh: &Path) -> Result<PathBuf> {
-    let (packages, root) = (fresh.join("packages"), fresh.join("root"));
-    fs::create_dir(&packages)?;
-    let kernel = kernel().or_else(|_| debian::update().and_then(|()| kernel()))?;
-    debian::download(&[&[kernel.as_str()], PACKAGES].concat(), &packages)?;
-    for entry in fs::read_dir(&packages)? {
-        cmd::capture(cmd::command("dpkg-deb").arg("-x").arg(entry?.path()).arg(&root))?;
-    }
-    let release = release(&root)?;
-    prune(&modules(&root, &release)?)?;
-    depend(&root, &release, &program(&root, "busybox")?)?;
-    Ok(root)
 }
 
 /// The name of the current kernel's package.

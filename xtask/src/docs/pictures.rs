@@ -44,8 +44,7 @@ const PICTURES: [Picture; 4] = [
 
 /// Makes those whose names hold `only`.
 pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
-    lab::need_root("a simulated disk")?;
-    lab::catch_signals()?;
+    lab::as_root("a simulated disk")?;
     let dir = cmd::root().join(DIR);
     fs::create_dir_all(&dir)?;
     for picture in PICTURES.into_iter().filter(|picture| picture.name.contains(only)) {

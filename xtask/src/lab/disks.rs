@@ -44,6 +44,12 @@ pub(crate) fn need_root(what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Fails where we are not root; from now on signals set the flag.
+pub(crate) fn as_root(what: &str) -> Result<()> {
+    need_root(what)?;
+    catch_signals()
+}
+
 /// A loop device on a file; detached on drop.
 pub(crate) struct Loop {
     device: PathBuf,

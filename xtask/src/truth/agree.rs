@@ -70,8 +70,7 @@ fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result
 }
 
 fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
-    lab::need_root("a loop device and a cgroup")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device and a cgroup")?;
     let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
     let is_over = AtomicBool::new(false);

@@ -20,8 +20,7 @@ const ATTRIBUTED_MIN: f64 = 0.95;
 /// target is missed.
 pub(super) fn run(count: u64) -> Result<()> {
     let binary = super::release(&["qd1"])?.join("qd1");
-    lab::need_root("a loop device")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device")?;
     let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
     let rest = check(&binary, disk.path())?;
     println!("at rest        {}", rest.shown());

@@ -20,8 +20,7 @@ const SLOWER_US: u32 = 2500;
 
 /// Measures `count` pairs on each disk; the slower one half as often.
 pub(super) fn run(count: u64) -> Result<()> {
-    lab::need_root("a loop device and a mount")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device and a mount")?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
     println!("  {:<34}{:>7}{:>18}{:>18}", "", "pairs", "better or worse", "of which spoilt");

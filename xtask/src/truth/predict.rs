@@ -54,8 +54,7 @@ const DISKS: [Disk; 9] = [
 
 /// Measures the nine disks, or as many that are drawn at random, and prints the table.
 pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
-    lab::need_root("a loop device and a mount")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device and a mount")?;
     setup::run()?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     if only == Some("work") {

@@ -111,8 +111,7 @@ pub(super) fn scenario(seed: u64) -> String {
 
 /// Measures `count` disks of the seeds from `from` on.
 pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
-    lab::need_root("a FUSE mount and other users' servers")?;
-    lab::catch_signals()?;
+    lab::as_root("a FUSE mount and other users' servers")?;
     setup::run()?;
     let binaries = super::release(&["qd1", "qd1-simdisk"])?;
     let known: BTreeMap<u64, Value> = fs::read_to_string(file)

@@ -48,8 +48,7 @@ const RUNS: [[Setting; 2]; 5] = [
 
 /// Measures and prints the table.
 pub(super) fn run() -> Result<()> {
-    lab::need_root("a loop device and a cgroup")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device and a cgroup")?;
     cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
     let binary = crate::metadata::target_dir()?.join("debug/qd1");
     println!("limits set by the kernel on a loop device, and what qd1 limits says (target: within 3 %)");

@@ -38,8 +38,7 @@ const RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.5;
 
 /// Runs all commands whose words hold `only`, and prints the table.
 pub(super) fn run(only: Option<&str>) -> Result<()> {
-    lab::need_root("a loop device and a mount")?;
-    lab::catch_signals()?;
+    lab::as_root("a loop device and a mount")?;
     setup::run()?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
