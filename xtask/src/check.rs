@@ -92,8 +92,8 @@ fn rustdoc() -> Result<Notes> {
     Ok(Vec::new())
 }
 
-/// What may enter the binary, by `deny.toml`. Advisories are left out: their database is on the network, and a new entry
-/// must not turn an old commit red.
+/// What may enter the binary, by `deny.toml`. Advisories are left out: their database is on the network, and a new
+/// entry must not turn an old commit red.
 fn licences() -> Result<Notes> {
     let mut deny = DENY.command()?;
     deny.args(["--locked", "--color", "never", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);

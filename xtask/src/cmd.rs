@@ -56,7 +56,8 @@ pub(crate) fn number(value: &Value, at: &str) -> Result<f64> {
     value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
 }
 
-/// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the question.
+/// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the
+/// question.
 pub(crate) fn is_static(program: &Path) -> Result<bool> {
     let headers = capture(command("readelf").args(["--program-headers", "--wide"]).arg(program))?;
     Ok(!headers.contains(" INTERP "))

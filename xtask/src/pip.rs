@@ -30,7 +30,8 @@ pub(crate) fn is_there() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Installs exactly what the arguments name, and nothing that it depends on, into `dir`; pip itself first, where root may.
+/// Installs exactly what the arguments name, and nothing that it depends on, into `dir`; pip itself first, where root
+/// may.
 pub(crate) fn install(dir: &Path, args: &[&str]) -> Result<()> {
     if !is_there() {
         debian::install(&[PACKAGE], &[])?;

@@ -1,5 +1,6 @@
-//! House rules that no lint knows. How a file opens, where `unsafe` and clap may be and what must not be left behind are
-//! rules of ast-grep, in `xtask/house`; here is how long a file is, what `cargo run` runs, and that examples are tests.
+//! House rules that no lint knows. How a file opens, where `unsafe` and clap may be and what must not be left behind
+//! are rules of ast-grep, in `xtask/house`; here is how long a file is, what `cargo run` runs, and that examples are
+//! tests.
 
 use std::fs;
 

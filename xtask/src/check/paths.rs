@@ -91,7 +91,7 @@ impl Paths {
                         path.push(plain(word));
                         rest = &rest[3..];
                     }
-                    // A field, a method or a lifetime; and what follows colons alone is another crate's, or inside a type.
+                    // A field, a method or a lifetime. What follows colons alone is another crate's, or inside a type.
                     let is_field = before.ends_with('.') && !before.ends_with("..");
                     if !is_field && !before.ends_with("::") && !before.ends_with('\'') {
                         self.used.insert(path);

@@ -1,7 +1,7 @@
 //! Phrases that read as if translated: what a user reads has none of them.
 //!
-//! ast-grep looks for them in documents, help texts and strings of the program's own. Pages that are generated have their
-//! words from there.
+//! ast-grep looks for them in documents, help texts and strings of the program's own. Pages that are generated have
+//! their words from there.
 
 use anyhow::Result;
 
