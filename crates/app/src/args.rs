@@ -141,7 +141,7 @@ pub(crate) struct DestinationArgs {
     /// All figures with their intervals and all that was found, not only what fits on a screen
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Colour: auto is on a terminal, unless NO_COLOR is set
+    /// When to use colour; auto means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, default_value_t)]
     pub(crate) color: When,
 }

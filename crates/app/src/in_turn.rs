@@ -138,7 +138,7 @@ fn knows_all(plan: &Plan, limited: &[&str]) -> Result<()> {
         Some(near) => format!("did you mean {near}?"),
         None => format!("the steps are {}", names.join(", ")),
     };
-    Err(Problem::usage(format!("--fail-if: no step {} is measured; {hint}", printable(unknown))).into())
+    Err(Problem::usage(format!("--fail-if: step {} is not measured; {hint}", printable(unknown))).into())
 }
 
 /// Two places on one filesystem have half of its room each.

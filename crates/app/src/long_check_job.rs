@@ -57,7 +57,7 @@ impl<'a> LongCheckJob<'a> {
             return refuse("is not a check over hours; only `qd1 check --over` can be resumed");
         }
         if !record.is_unfinished() {
-            return refuse(&format!("is over; `qd1 history show {}` prints it", record.id));
+            return refuse(&format!("has already finished; `qd1 history show {}` prints it", record.id));
         }
         let age_ns = clock::wall_ns().saturating_sub(record.started_unix_ns);
         let busy_ns = record.over.as_ref().map_or(0, LongCheckRecord::busy_ns) + record.plan.target.prepare_max_ns;

@@ -22,7 +22,7 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     zones(job, &mut conflicts);
     headers(job, &mut conflicts);
     if settings.readonly && (job.rw.kind.writes() || job.rw.kind.trims()) {
-        conflicts.push(("rw", format!("--readonly, and job `{}` has rw={}", job.name, job.rw.kind.name())));
+        conflicts.push(("rw", format!("--readonly was given, but job `{}` has rw={}", job.name, job.rw.kind.name())));
     }
     for (option, text) in conflicts {
         let place = place_of(job, option);

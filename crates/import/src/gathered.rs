@@ -41,8 +41,8 @@ impl fmt::Display for TooMuch {
             Self::Runs => write!(f, "has more than {RUNS_MAX} runs; give a part of them"),
             Self::Steps => write!(
                 f,
-                "has a run of more than {STEPS_MAX} steps, too many to compare; fio's --group_reporting makes one of the \
-                 processes of a job"
+                "has a run with more than {STEPS_MAX} steps, too many to compare; fio's --group_reporting merges the \
+                 processes of a job into one"
             ),
             Self::StepsOfAll => {
                 write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give a part of the runs")

@@ -18,8 +18,8 @@ const READS: u8 = 70;
 const MIB: f64 = (1 << 20) as f64;
 
 /// What is missing in all of them.
-const FIGURES_ONLY: &str = "p99bench keeps a rate and up to three percentiles of completion (fio's clat) of each test: no interval, no \
-                            course, no p99.99; of sequential tests p99 alone, of mixed_8k the reads alone";
+const FIGURES_ONLY: &str = "for each test p99bench keeps a rate and up to three percentiles of the completion latency (fio's clat), but no \
+                            interval, no course over time and no p99.99; for sequential tests only p99, for mixed_8k only the reads";
 const NO_SECOND_SYNC: &str = "the percentiles of wal_fsync are those of its O_SYNC write; the fdatasync that follows each is in the rate \
                               and the mean alone, not in any percentile";
 const STEADY: &str = "steady_state is the rate of its last minute, of which 70 % are reads, as the test asks for; its p99 is that of means \

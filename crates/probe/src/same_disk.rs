@@ -34,7 +34,7 @@ pub fn difference(then: &Environment, now: &Environment) -> Option<String> {
     };
     let (known_then, known_now) = (known(then), known(now));
     let is_other = !known_then.is_empty() && !known_now.is_empty() && known_then != known_now;
-    is_other.then(|| "it has another serial number, or another file behind it".to_owned())
+    is_other.then(|| "its serial number or the file behind it has changed".to_owned())
 }
 
 /// What is known of the devices below, each once, in an order that does not follow their names, which may change.

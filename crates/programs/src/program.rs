@@ -42,7 +42,7 @@ pub trait Driver {
 
     /// Describes what is changed and what remains, for `--dry-run`.
     fn caution(&self) -> String {
-        "nothing after it: data, sockets and server go with the run".to_owned()
+        "none afterwards: data, sockets and server go with the run".to_owned()
     }
 
     /// Creates its data and starts it; returns its version and settings.

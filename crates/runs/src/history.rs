@@ -25,7 +25,7 @@ pub fn path() -> Result<PathBuf> {
     // In another user's directory, a link of theirs decides what root writes.
     if let Some(dir) = trust::leads_root_astray(&path) {
         let (path, dir) = (path.display(), dir.display());
-        let advice = "use `sudo -H`, or set QD1_STORE to a file in a directory of root's";
+        let advice = "use `sudo -H`, or set QD1_STORE to a file in a directory that root owns";
         let message = format!("another user can change {dir}, so root does not write {path}; {advice}");
         return Err(Problem::new(ProblemKind::Capability, message).into());
     }

@@ -157,7 +157,7 @@ fn destroy_pool(name: &str) -> Result<bool> {
     }
     retry_while_busy(|| Ok(tool("zpool", &["destroy", "-f", name]).is_ok()))?
         .then_some(true)
-        .with_context(|| format!("the pool {name} is still in use; zpool destroy -f {name} once it is not"))
+        .with_context(|| format!("the pool {name} is still in use; once it is not, run: zpool destroy -f {name}"))
 }
 
 /// Ends the process whose id is in `pidfile` if it is still `program`; returns true if it was running.

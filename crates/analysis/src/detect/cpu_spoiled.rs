@@ -63,7 +63,7 @@ fn steal(step: &StepRecord) -> Option<Finding> {
     Some(Finding {
         step: step.name.clone(),
         title: format!("the hypervisor took {} of the processor time during step {}", percent(step.steal), step.name),
-        evidence: format!("steal {} of all processor time of the step", percent(step.steal)),
+        evidence: format!("steal was {} of the step's processor time", percent(step.steal)),
         advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
                  dedicated processors."
             .to_owned(),

@@ -304,7 +304,7 @@ fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
     // Reads that share their step with writes have not the whole of its time.
     let alone = 1e9 / far.stream.lat.mean_ns().max(1.0);
     let value = deep.rate() / alone;
-    let text = format!("{} in flight do {value:.1} times as many reads a second as one", deep.in_flight());
+    let text = format!("with {} in flight, {value:.1} times as many reads a second as with one", deep.in_flight());
     found.features.push(Feature { name: "parallel", value, text });
 }
 

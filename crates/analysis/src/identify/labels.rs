@@ -174,7 +174,7 @@ fn of_virtual(add: &mut impl FnMut(&'static str, String), device: &Device) {
     let Device { name, transport, .. } = device;
     add("virtual", format!("{name} is a virtual disk ({transport})"));
     match device.rotational {
-        Some(true) => add("virtual_rotating", format!("{name} says it rotates, as virtual disks do by themselves")),
+        Some(true) => add("virtual_rotating", format!("{name} says it rotates, as virtual disks do by default")),
         Some(false) => add("virtual_flash", format!("{name} says it does not rotate: the host's word for it")),
         None => {}
     }

@@ -26,7 +26,7 @@ pub(crate) struct FilesystemsArgs {
     /// Only these, separated by commas: ext4, xfs, btrfs, zfs. Name one twice to see how two equal ones compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// How often each is made and measured [default: 5; --quick: 3; --full: 10]
+    /// How many times each is made and measured [default: 5; --quick: 3; --full: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
     /// Tune each for databases, which copy-on-write filesystems need: noatime; btrfs nodatacow; zfs recordsize=8k,

@@ -64,7 +64,7 @@ pub(crate) struct WriteArgs {
     /// The witness, if it is not at the other end of a pipe
     #[arg(long, value_name = "HOST:PORT")]
     to: Option<String>,
-    /// File whose first line is the witness's token, which only you can read; or set QD1_TOKEN
+    /// File that only you can read; its first line is the witness's token. Or set QD1_TOKEN
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     token_file: Option<PathBuf>,
     /// The token itself, the same as the witness's; other users can see it (`ps`)
@@ -79,8 +79,8 @@ pub(crate) struct WitnessArgs {
     /// Wait here for the writer, instead of reading what comes on stdin
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// File whose first line is a token of at least 8 characters, which only you can read and the writer has to
-    /// present; or set QD1_TOKEN
+    /// File that only you can read; its first line is a token of at least 8 characters, which the writer has to
+    /// present. Or set QD1_TOKEN
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     token_file: Option<PathBuf>,
     /// The token itself; other users can see it (`ps`)

@@ -30,7 +30,7 @@ const DRY_RUNS: [(&[&str], &[&str], &[&str]); 9] = [
         &["--size", "16MiB", "--disk", "400MiB", "--only", "ext4,ext4", "--rounds", "2"],
         &["mkfs.ext4", "400 MiB", "rounds    2 of 2", "time ", "writes ", "space ", "ext4-2", "qd1 restore"],
     ),
-    (&["app", "sqlite"], &["--rows", "2000"], &["wal-full", "nothing after it"]),
+    (&["app", "sqlite"], &["--rows", "2000"], &["wal-full", "none afterwards"]),
 ];
 
 #[test]

@@ -244,7 +244,7 @@ pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String 
         ""
     };
     let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks){more}");
-    let _ = writeln!(text, "space     {} while it runs, nothing after it", comparison.disk);
+    let _ = writeln!(text, "space     {} while it runs, none afterwards", comparison.disk);
     let _ = writeln!(text, "changes   mounts, loop devices; all undone at the end, or by `qd1 restore`");
     let _ = writeln!(text, "seed      {}", plan.seed);
     text

@@ -50,7 +50,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("0"),
     FioOption::new("stonewall", "Wait for all jobs before this one", ValueKind::Flag(|job| &mut job.stonewall))
         .aliases(&["wait_for_previous"]),
-    FioOption::new("wait_for", "Wait for the job of this name", ValueKind::Text(|job| &mut job.wait_for)),
+    FioOption::new("wait_for", "Wait for the job with this name", ValueKind::Text(|job| &mut job.wait_for)),
     FioOption::new("new_group", "Start a new group of jobs for the report", ValueKind::Flag(|job| &mut job.new_group)),
     FioOption::new("thread", "Clones are threads and not processes", ValueKind::Flag(|job| &mut job.thread))
         .quietly("clones are always threads, given or not"),

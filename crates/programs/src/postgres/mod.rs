@@ -146,7 +146,7 @@ impl Driver for Postgres {
     fn caution(&self) -> String {
         match self.options.dsn {
             Some(_) => "a schema of its own in that server, dropped however the run ends".to_owned(),
-            None => "nothing after it: data, sockets and server go with the run".to_owned(),
+            None => "none afterwards: data, sockets and server go with the run".to_owned(),
         }
     }
 

@@ -29,7 +29,7 @@ pub fn dry_run(plan: &Plan) -> String {
     let [about, longest] = [plan.likely_ns(), plan.longest_ns()].map(format_span_ns);
     let _ = writeln!(text, "time      about {about}, at most {longest} and the rests");
     let _ = writeln!(text, "writes    {}", super::writes(plan));
-    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    let _ = writeln!(text, "space     {} while it runs, none afterwards", plan.space_max());
     let _ = writeln!(text, "seed      {}", plan.seed);
     text
 }

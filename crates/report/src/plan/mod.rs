@@ -51,9 +51,9 @@ pub fn dry_run(plan: &Plan) -> String {
     let until = if plan.is_until_done() { "until all is done, " } else { "" };
     let _ = writeln!(text, "time      {until}at most {}", format_span_ns(plan.longest_ns()));
     let _ = writeln!(text, "writes    {}", writes(plan));
-    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    let _ = writeln!(text, "space     {} while it runs, none afterwards", plan.space_max());
     if only_files {
-        let _ = writeln!(text, "inodes    {} while it runs, nothing after it", plan.inodes_max());
+        let _ = writeln!(text, "inodes    {} while it runs, none afterwards", plan.inodes_max());
     } else {
         let direct =
             if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" };

@@ -62,7 +62,7 @@ fn whole(report: &Report, over: &LongCheckSummary) -> String {
         1 => ", resumed once".to_owned(),
         times => format!(", resumed {times} times"),
     };
-    format!("{measured}, by {} of {} rounds at random times{resumed}", over.rounds, over.rounds_planned)
+    format!("{measured}, from {} of {} rounds at random times{resumed}", over.rounds, over.rounds_planned)
 }
 
 /// Returns what the run cost the disk.

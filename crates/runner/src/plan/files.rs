@@ -89,7 +89,7 @@ fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
         ("seeks", seeks.is_some()),
     ];
     if let Some((key, _)) = others.iter().find(|(_, given)| *given) {
-        return refuse(format!("sync in files makes one file after another and removes it; leave out {key}, or sync"));
+        return refuse(format!("with sync, files are made and removed one at a time; leave out {key} or sync"));
     }
     if *size > CHUNK_MAX {
         return refuse(format!("each of the files is written at once: at most {CHUNK_MAX}, not {size}"));

@@ -22,7 +22,7 @@ const LOADS: [Choice<EtcdLoad>; 4] = [
 const JOURNALS: [Choice<JournalMode>; 4] = [
     ("wal", "A log of new pages, and one sync a commit with synchronous=FULL, none with NORMAL", JournalMode::Wal),
     ("delete", "A rollback journal that is deleted at each commit: SQLite's default", JournalMode::Delete),
-    ("truncate", "A rollback journal that is cut at each commit", JournalMode::Truncate),
+    ("truncate", "A rollback journal that is truncated at each commit", JournalMode::Truncate),
     ("persist", "A rollback journal that is overwritten at each commit", JournalMode::Persist),
 ];
 

@@ -41,8 +41,8 @@ pub(crate) struct HistoryArgs {
     /// How many runs to list, the newest first
     #[arg(long, default_value = "20")]
     pub(crate) limit: std::num::NonZeroUsize,
-    /// One figure over the runs of a place, as commit1.p99 or read32.iops: its course, when it went to another level, and
-    /// what was new then
+    /// One figure across the runs of a place, such as commit1.p99 or read32.iops: how it developed, when its level
+    /// changed, and what was new at that time
     #[arg(long, value_name = "FIGURE", conflicts_with = "limit")]
     pub(crate) trend: Option<String>,
     /// List as JSON

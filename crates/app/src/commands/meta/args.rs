@@ -59,7 +59,7 @@ pub(crate) struct MetaArgs {
     /// More files: tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
-    /// Longest time of each operation, for example 30s [default: 20s; with --files and for bonnie until all is done]
+    /// Longest time of each operation, for example 30s [default: 20s; with --files or bonnie, until all is done]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
     #[command(flatten)]
