@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::chosen::chosen;
 use crate::tools::{AST_GREP, DENY, RUMDL, SHEAR, TYPOS, Tool};
-use crate::{clock, cmd, docs};
+use crate::{bpf, clock, cmd, docs};
 
 /// What a check that passes still has to say, a line each.
 type Notes = Vec<String>;
@@ -39,6 +39,8 @@ const CHECKS: &[Check] = &[
     Check { name: "clippy", tool: None, run: clippy },
     Check { name: "rustdoc", tool: None, run: rustdoc },
     Check { name: "docs", tool: None, run: generated_docs },
+    // Last: its compiler is installed while the others run.
+    Check { name: "bpf", tool: None, run: object_of_bpf },
 ];
 
 /// Runs the named checks, or all. False where one failed.
@@ -136,5 +138,10 @@ fn typos() -> Result<Notes> {
 
 fn generated_docs() -> Result<Notes> {
     docs::check()?;
+    Ok(Vec::new())
+}
+
+fn object_of_bpf() -> Result<Notes> {
+    bpf::check()?;
     Ok(Vec::new())
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bpf;
 mod check;
 mod chosen;
 mod clock;
@@ -76,6 +77,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Run the binary on another kernel and on devices that this machine lacks, in a virtual machine
     Lab(lab::Args),
+    /// Build the programs in the kernel from C, with a pinned clang
+    Bpf,
     /// Measure the instrument itself against fio and its targets
     Bench(bench::Args),
     /// Print how near the analysis comes to disks whose truth is known
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Faults(args) => faults::run(&args).map(|()| true),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
         Command::Lab(args) => lab::run(&args),
+        Command::Bpf => bpf::run().map(|()| true),
         Command::Bench(args) => bench::run(&args),
         Command::Truth(args) => truth::run(&args).map(|()| true),
     };

@@ -41,6 +41,8 @@ const WISHED: &[Package] = &[
     package("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
     package("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
     package("chromium", "chromium", "a browser for pages of qd1 report (tests)"),
+    package("clang-14", "clang-14", "programs in the kernel (bpf, check)"),
+    package("llvm-strip-14", "llvm-14", "programs in the kernel (bpf, check)"),
 ];
 
 /// Installs whatever is missing, and says what it did.

@@ -30,6 +30,7 @@ use crate::commands::schema::SchemaArgs;
 use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
+use crate::commands::trace::{self, TraceArgs};
 use crate::commands::version::VersionArgs;
 use crate::{message, terminal};
 use option_help::worded;
@@ -187,6 +188,11 @@ pub(crate) enum Command {
     /// NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(IdentifyArgs),
+    /// Print each block request of a disk as it completes (root)
+    ///
+    /// Who asked for it, how long it waited, how long the device took; as biosnoop, with nothing installed.
+    #[command(after_help = trace::EXAMPLE, args_override_self = true)]
+    Trace(TraceArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk (root)
     ///
     /// The same work on each, in rounds, with one table.

@@ -30,7 +30,7 @@ use commands::{
     app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, plot,
     powercut, predict, report, restore, schema, suites,
 };
-use commands::{run as run_command, sweep, sync, version};
+use commands::{run as run_command, sweep, sync, trace, version};
 
 /// musl's allocator is several times slower; the hot loop does not allocate, but the rest benefits.
 #[global_allocator]
@@ -74,6 +74,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Meta(args)) => meta::run(args, typed),
         Some(Command::Sync(args)) => sync::run(args, typed),
         Some(Command::Ping(args)) => ping::run(args, typed),
+        Some(Command::Trace(args)) => trace::run(args),
         Some(Command::Identify(args)) => identify::run(args, typed),
         Some(Command::Filesystems(args)) => filesystems::run(args, typed),
         Some(Command::Restore(args)) => restore::run(args),

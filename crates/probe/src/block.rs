@@ -20,6 +20,17 @@ pub(crate) struct Block {
     pub(crate) dir: PathBuf,
 }
 
+/// A block device as tracepoints name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockQueue {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Whether it has a queue of requests: zram, most device mapper targets and md pass on what they get instead.
+    pub has_requests: bool,
+}
+
 /// Sectors in sysfs and diskstats are always this long, whatever the device's own block size
 /// (kernel documentation, `block/stat`).
 pub(crate) const SECTOR_BYTES: u64 = 512;
@@ -62,6 +73,21 @@ impl Machine {
     #[must_use]
     pub fn is_read_only_block(&self, path: &Path) -> bool {
         self.block(path).is_some_and(|block| block.attr("ro") == "1")
+    }
+
+    /// The numbers of the block device of this kernel name, and whether requests queue there; `None` where there is none.
+    #[must_use]
+    pub fn block_queue(&self, name: &str) -> Option<BlockQueue> {
+        let block = self.block_named(name)?;
+        let (major, minor) = block.number.split_once(':')?;
+        let has_requests = block.dir.join("mq").is_dir();
+        Some(BlockQueue { major: major.parse().ok()?, minor: minor.parse().ok()?, has_requests })
+    }
+
+    /// The kernel name of the block device of these numbers.
+    #[must_use]
+    pub fn block_name(&self, major: u32, minor: u32) -> Option<String> {
+        self.block_numbered(&format!("{major}:{minor}")).map(|block| block.name)
     }
 
     fn block_mapped(&self, mapped: &str) -> Option<Block> {

@@ -33,6 +33,7 @@ mod uuid;
 mod vendor;
 mod virtualization;
 
+pub use block::BlockQueue;
 pub use counters::{storage_read_bytes, thread_clock, thread_cost, thread_time};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;

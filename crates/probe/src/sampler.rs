@@ -156,7 +156,8 @@ impl Moment {
 /// Returns the device whose counters are compared with our requests: the disk itself if there is exactly one (the
 /// kernel counts flushes only there, not on partitions, dm or md), otherwise the topmost device, which receives our
 /// requests.
-fn counted_device(devices: &[Device]) -> Option<&Device> {
+#[must_use]
+pub fn counted_device(devices: &[Device]) -> Option<&Device> {
     let whole = |device: &&Device| matches!(device.kind.as_str(), "disk" | "loop" | "zram" | "ram");
     // The requests below a loop device differ from those above it.
     let first_loop = devices.iter().position(|device| device.kind == "loop");

@@ -22,6 +22,7 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-clock", sees: &[] },
     Rule { package: "qd1-engine", sees: &["qd1-model", "qd1-clock"] },
     Rule { package: "qd1-probe", sees: &["qd1-model", "qd1-clock"] },
+    Rule { package: "qd1-trace", sees: &[] },
     Rule { package: "qd1-stats", sees: &["qd1-model"] },
     Rule { package: "qd1-analysis", sees: &["qd1-model", "qd1-stats"] },
     Rule { package: "qd1-fio", sees: &["qd1-model"] },
@@ -73,6 +74,7 @@ const RULES: &[Rule] = &[
             "qd1-report",
             "qd1-store",
             "qd1-system",
+            "qd1-trace",
             "qd1-runs",
             "qd1-jobs",
             "qd1-runner",
@@ -143,6 +145,7 @@ const HOMES: &[Home] = &[
             "qd1-experiment",
             "qd1",
             "qd1-simdisk",
+            "qd1-trace",
             // How much room its disk has.
             "qd1-store",
         ],
@@ -155,6 +158,7 @@ const HOMES: &[Home] = &[
             "qd1-suites",
             "qd1-store",
             "qd1-system",
+            "qd1-trace",
             "qd1-runs",
             "qd1-runner",
             "qd1-programs",
@@ -165,6 +169,8 @@ const HOMES: &[Home] = &[
         ],
         in_tests: &[],
     },
+    // Programs in the kernel.
+    Home { crates: &["aya", "aya-obj"], packages: &["qd1-trace"], in_tests: &[] },
     // Serves the simulated disk; it must not enter the binary.
     Home { crates: &["fuser"], packages: &["qd1-simdisk"], in_tests: &[] },
 ];

@@ -24,4 +24,5 @@ pub(crate) mod schema;
 pub(crate) mod suites;
 pub(crate) mod sweep;
 pub(crate) mod sync;
+pub(crate) mod trace;
 pub(crate) mod version;

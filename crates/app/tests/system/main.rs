@@ -15,3 +15,4 @@ mod safety;
 mod simdisk;
 mod small_volumes;
 mod throttled;
+mod trace;

@@ -1,0 +1,110 @@
+//! The arguments of `qd1 trace`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use qd1_model::Bytes;
+use qd1_trace::{Event, Op};
+
+use crate::args::{Choice, choice, duration};
+
+pub(crate) const EXAMPLE: &str = "\
+Examples:
+  qd1 trace /var/lib/postgresql           every request of the disk below it
+  qd1 trace vda --op flush --min-lat 10ms  slow flushes alone
+  qd1 trace vda --slow 50ms               what happened around slow requests
+  qd1 trace vda --runtime 10s --format csv > requests.csv
+
+Columns: QUE is the time before the device got the request (scheduler, tags,
+limits), LAT the time in the device. T: R(ead), W(rite), F(lush), D(iscard),
+N (other); then F(UA), A(head), S(ync), M(etadata).
+It needs root (CAP_BPF and CAP_PERFMON), and nothing installed.";
+
+/// What it takes.
+#[derive(Args, Debug)]
+pub(crate) struct TraceArgs {
+    /// Disk (vda, /dev/vda), or a path on it; all disks without
+    pub(super) target: Option<PathBuf>,
+    /// End after this time [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) runtime: Option<u64>,
+    /// End after this many lines
+    #[arg(long, short, value_name = "N")]
+    pub(super) count: Option<u64>,
+    /// Only these operations, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = choice(&OPS))]
+    pub(super) op: Vec<Op>,
+    /// Only requests of this process
+    #[arg(long, value_name = "PID")]
+    pub(super) pid: Option<u32>,
+    /// Only requests of threads with this name
+    #[arg(long, value_name = "NAME")]
+    pub(super) comm: Option<String>,
+    /// Only requests of this control group (v2): its directory below /sys/fs/cgroup
+    #[arg(long, value_name = "DIR")]
+    pub(super) cgroup: Option<PathBuf>,
+    /// Only requests of at least this size
+    #[arg(long, value_name = "SIZE")]
+    pub(super) min_size: Option<Bytes>,
+    /// Only requests that took at least this long, queue and device together
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) min_lat: Option<u64>,
+    /// Only what happened two seconds around each request that took at least this long
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
+    pub(super) slow: Option<u64>,
+    /// Form of the lines
+    #[arg(long, value_parser = choice(&FORMATS), default_value = "text")]
+    pub(super) format: Format,
+    /// The same as --format ndjson
+    #[arg(long, conflicts_with = "format")]
+    pub(super) json: bool,
+    /// Print no summary on stderr
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// Operations: name, help text and value.
+const OPS: [Choice<Op>; 5] = [
+    ("read", "Reads", Op::Read),
+    ("write", "Writes", Op::Write),
+    ("flush", "Flushes of the device's cache", Op::Flush),
+    ("discard", "Discards", Op::Discard),
+    ("other", "Anything else", Op::Other),
+];
+
+/// Forms of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Ndjson,
+    Csv,
+    Iolog,
+}
+
+/// Forms: name, help text and value.
+const FORMATS: [Choice<Format>; 4] = [
+    ("text", "Columns as biosnoop's", Format::Text),
+    ("ndjson", "One JSON object per line", Format::Ndjson),
+    ("csv", "Comma-separated, with a header", Format::Csv),
+    ("iolog", "fio's iolog, version 3: `qd1 fio --read_iolog` replays it", Format::Iolog),
+];
+
+/// Which requests are shown.
+pub(super) struct Filter<'a> {
+    pub(super) args: &'a TraceArgs,
+    /// Inode of the control group.
+    pub(super) cgroup: Option<u64>,
+}
+
+impl Filter<'_> {
+    /// Returns true if the request is to be shown.
+    pub(super) fn takes(&self, event: &Event) -> bool {
+        let args = self.args;
+        (args.op.is_empty() || args.op.contains(&event.op()))
+            && args.pid.is_none_or(|pid| pid == event.pid)
+            && args.comm.as_ref().is_none_or(|comm| *comm == event.comm)
+            && self.cgroup.is_none_or(|cgroup| cgroup == event.cgroup)
+            && args.min_size.is_none_or(|size| u64::from(event.bytes) >= size.0)
+            && args.min_lat.is_none_or(|lat_ns| event.total_ns() >= lat_ns)
+    }
+}

@@ -1,0 +1,86 @@
+//! What happened around slow requests: the last two seconds are kept, and shown when one is slow.
+
+use std::collections::VecDeque;
+
+use qd1_trace::Event;
+
+/// How long before and after a slow request, ns.
+const AROUND_NS: u64 = 2_000_000_000;
+/// Requests that are kept at most: 20 MB.
+const KEPT_MAX: usize = 200_000;
+
+/// The requests of the last two seconds.
+pub(super) struct Around {
+    slow_ns: u64,
+    kept: VecDeque<Event>,
+    /// Until when everything is shown, once one was slow.
+    until_ns: Option<u64>,
+    left_out: u64,
+}
+
+impl Around {
+    /// Waits for requests of at least `slow_ns`.
+    pub(super) fn new(slow_ns: u64) -> Self {
+        Self { slow_ns, kept: VecDeque::new(), until_ns: None, left_out: 0 }
+    }
+
+    /// Takes the next request, and shows what is to be shown.
+    pub(super) fn take(&mut self, event: Event, mut show: impl FnMut(&Event)) {
+        let now_ns = event.complete_ns;
+        if event.total_ns() >= self.slow_ns {
+            self.kept.drain(..).filter(|kept| kept.complete_ns + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
+            self.until_ns = Some(now_ns.saturating_add(AROUND_NS));
+        }
+        if self.until_ns.is_some_and(|until_ns| now_ns <= until_ns) {
+            show(&event);
+            return;
+        }
+        while self.kept.front().is_some_and(|kept| kept.complete_ns + AROUND_NS < now_ns) {
+            self.kept.pop_front();
+        }
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.pop_front();
+            self.left_out += 1;
+        }
+        self.kept.push_back(event);
+    }
+
+    /// Returns how many requests of the last two seconds there was no room for.
+    pub(super) const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(complete_ms: u64, took_ms: u64) -> Event {
+        Event {
+            complete_ns: complete_ms * 1_000_000,
+            queue_ns: Some(0),
+            device_ns: took_ms * 1_000_000,
+            sector: 0,
+            bytes: 4096,
+            device: (7, 0),
+            flags: 0,
+            pid: 1,
+            comm: String::new(),
+            cgroup: 0,
+            error: 0,
+        }
+    }
+
+    #[test]
+    fn two_seconds_before_and_after_a_slow_request_are_shown() {
+        let mut around = Around::new(50_000_000);
+        let mut shown = Vec::new();
+        for (at_ms, took_ms) in
+            [(0, 1), (900, 1), (2_000, 1), (2_950, 60), (3_000, 1), (4_900, 1), (5_000, 1), (9_000, 1)]
+        {
+            around.take(event(at_ms, took_ms), |event| shown.push(event.complete_ns / 1_000_000));
+        }
+        assert_eq!(shown, [2_000, 2_950, 3_000, 4_900]);
+        assert_eq!(around.left_out(), 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! `qd1 trace` on loop devices: what the kernel counted is what it shows.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use qd1_model::environment::DeviceCounters;
+use qd1_probe::Machine;
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::device::{Loop, tool};
+use crate::common::refusal::as_ordinary_user;
+use crate::common::{Place, Running, int, or_skip, said};
+
+/// What the kernel counts of a device.
+fn counted(disk: &Loop) -> DeviceCounters {
+    let name = disk.path().strip_prefix("/dev/").unwrap();
+    Machine::new().device_counters(name).unwrap()
+}
+
+/// The objects of a trace with these options, while `work` is done.
+fn traced(disk: &Loop, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
+    let place = Place::new();
+    let mut trace = Running::start(place.command(&[&["trace", disk.path(), "--json"], args].concat()));
+    let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
+    let start = lines.next().expect("it begins").unwrap();
+    work();
+    // A trace that counts its lines may have ended by itself.
+    let _ = kill_process(trace.pid(), Signal::INT);
+    let objects = [start].into_iter().chain(lines.map(Result::unwrap));
+    objects.map(|line| serde_json::from_str(&line).unwrap()).collect()
+}
+
+fn requests<'a>(objects: &'a [Value], op: &'a str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["type"] == "request" && object["op"] == op)
+}
+
+fn bytes<'a>(requests: impl Iterator<Item = &'a Value>) -> u64 {
+    requests.map(|request| int(&request["bytes"])).sum()
+}
+
+fn dd(args: &[&str]) {
+    tool("dd", &[&["status=none"], args].concat()).unwrap();
+}
+
+#[test]
+fn every_request_that_the_kernel_counts_is_shown() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let (from, to) = (format!("if={}", disk.path()), format!("of={}", disk.path()));
+    let before = counted(&disk);
+    let objects = traced(&disk, &[], || {
+        dd(&[&from, "of=/dev/null", "bs=4k", "count=400", "iflag=direct"]);
+        dd(&["if=/dev/zero", &to, "bs=64k", "count=60", "oflag=direct", "conv=notrunc,fdatasync"]);
+    });
+    let change = counted(&disk).since(&before);
+    assert_eq!(objects[0]["rests_on"], "bpf_raw_tracepoints");
+    let of_dd = |op: &'static str| requests(&objects, op).filter(|request| request["comm"] == "dd");
+    assert_eq!((of_dd("read").count(), bytes(of_dd("write"))), (400, 60 << 16));
+    // Whoever else reads or writes the device is in both.
+    assert_eq!(requests(&objects, "read").count() as u64, change.reads);
+    assert_eq!(bytes(requests(&objects, "read")), change.read_bytes);
+    assert_eq!(bytes(requests(&objects, "write")), change.write_bytes);
+    assert_eq!(requests(&objects, "flush").count() as u64, change.flushes);
+    assert!(change.flushes > 0, "fdatasync sends one");
+    let end = objects.last().unwrap();
+    let shown = objects.len() as u64 - 2;
+    assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), shown + int(&end["lost"])), "{end}");
+    for request in requests(&objects, "read") {
+        assert!(int(&request["device_ns"]) > 0 && request["error"] == 0, "{request}");
+        // Kernels from 6.5 on say when somebody asked.
+        assert_eq!(request["queue_ns"].is_number(), objects[0]["sees_queue"] == true, "{request}");
+    }
+    let places: Vec<u64> = of_dd("read").map(|request| int(&request["sector"])).collect();
+    assert_eq!(places, (0..400).map(|number| number * 8).collect::<Vec<_>>(), "in their order, where they were");
+}
+
+#[test]
+fn only_what_was_chosen_is_shown_and_no_more_than_that() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let to = format!("of={}", disk.path());
+    let args = ["--op", "write", "--comm", "dd", "--min-size", "64k", "--count", "5"];
+    let objects = traced(&disk, &args, || {
+        dd(&["if=/dev/zero", &to, "bs=4k", "count=9", "oflag=direct", "conv=notrunc"]);
+        dd(&["if=/dev/zero", &to, "bs=64k", "count=9", "oflag=direct", "conv=notrunc,fdatasync"]);
+    });
+    let sizes: Vec<u64> = requests(&objects, "write").map(|request| int(&request["bytes"])).collect();
+    assert_eq!(sizes, [65_536; 5], "{objects:?}");
+    assert_eq!(objects.len(), 7, "{objects:?}");
+}
+
+#[test]
+fn forms_of_other_programs_are_theirs() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let from = format!("if={}", disk.path());
+    let shown = |form: &str| {
+        let place = Place::new();
+        let mut command = place.command(&["trace", disk.path(), "--format", form, "--comm", "dd", "--count", "3"]);
+        let trace = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // It begins at some moment; what was missed is read again.
+        let reader = std::thread::spawn(move || trace.wait_with_output().unwrap());
+        while !reader.is_finished() {
+            dd(&[&from, "of=/dev/null", "bs=4k", "count=3", "iflag=direct"]);
+        }
+        said(&reader.join().unwrap().stdout)
+    };
+    let text = shown("text");
+    assert!(text.starts_with("TIME(s)    COMM        PID     DISK    T"), "{text}");
+    assert!(text.lines().count() == 4 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let csv = shown("csv");
+    assert!(csv.starts_with("complete_ns,comm,pid,cgroup,disk,op,") && csv.contains(",\"dd\","), "{csv}");
+    let iolog = shown("iolog");
+    assert!(iolog.starts_with("fio version 3 iolog\n") && iolog.trim_end().ends_with("close"), "{iolog}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &iolog).unwrap();
+    // fio itself reads it.
+    let log = format!("--read_iolog={}", file.path().display());
+    let output = Command::new("fio").args(["--name=again", "--readonly", "--direct=1", &log]).output().unwrap();
+    assert!(output.status.success(), "{}{iolog}", said(&output.stderr));
+    assert!(said(&output.stdout).contains("issued rwts: total=3,0,0,0"), "{}", said(&output.stdout));
+}
+
+#[test]
+fn who_cannot_trace_and_what_has_no_queue_say_what_to_do() {
+    let place = Place::open_to_all();
+    let refused = |output: std::process::Output, code: i32, what: &str| {
+        let error = said(&output.stderr);
+        assert!(output.status.code() == Some(code) && error.contains(what), "{output:?}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    };
+    let run = |args: &[&str]| place.command(args).output().unwrap();
+    refused(run(&["trace", "nosuch"]), 2, "no such disk or path");
+    refused(run(&["trace", "/proc"]), 2, "no block device is known");
+    refused(run(&["trace", "--cgroup", "nosuch"]), 2, "no such control group");
+    if fs::exists("/sys/block/zram0").unwrap() && fs::exists("/dev/zram0").unwrap() {
+        refused(run(&["trace", "zram0"]), 2, "no queue of requests");
+    }
+    refused(or_skip!(as_ordinary_user(&place, &["trace"])), 5, "run it as root");
+}

@@ -1,0 +1,108 @@
+//! The program in the kernel: loaded, attached, read.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use aya::maps::{PerCpuArray, RingBuf};
+use aya::programs::RawTracePoint;
+use aya::{Ebpf, EbpfLoader};
+use rustix::system::uname;
+
+use crate::event::Event;
+
+/// The object that `cargo xtask bpf` builds.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
+/// First kernel whose tracepoint of issue has the request alone.
+const ALONE_SINCE: (u32, u32) = (5, 11);
+
+/// A disk by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number of the whole disk.
+    pub minor: u32,
+}
+
+/// What was and was not recorded so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that the device completed.
+    pub completed: u64,
+    /// Of these, events for which the ring had no room.
+    pub lost: u64,
+    /// Of these, requests that were under way before the capture began, or that the table had no room for.
+    pub unseen: u64,
+}
+
+/// Requests of one disk, or of all, from when it is made until it is dropped.
+pub struct Capture {
+    bpf: Ebpf,
+    ring: RingBuf<aya::maps::MapData>,
+    /// Whether the kernel says when somebody asked for a request (`block_io_start`, from 6.5 on).
+    sees_start: bool,
+}
+
+impl Capture {
+    /// Begins to record the requests of `device`, or of all devices.
+    ///
+    /// # Errors
+    /// When the kernel or this user's rights do not allow it.
+    pub fn begin(device: Option<Device>) -> Result<Self> {
+        let number = device.map_or(0, |device| device.major << 20 | device.minor);
+        let rq_is_second = u32::from(kernel_version() < ALONE_SINCE);
+        let mut loader = EbpfLoader::new();
+        loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
+        let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
+        let sees_start = attach(&mut bpf, "io_start", "block_io_start").is_ok();
+        attach(&mut bpf, "rq_issue", "block_rq_issue")?;
+        attach(&mut bpf, "rq_complete", "block_rq_complete")?;
+        let ring = bpf.take_map("events").context("the program has no ring")?;
+        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
+    }
+
+    /// Returns true if the kernel says how long requests waited before the device got them.
+    #[must_use]
+    pub const fn sees_start(&self) -> bool {
+        self.sees_start
+    }
+
+    /// Hands over what was recorded since the last time, in the order of completion on each processor.
+    pub fn read(&mut self, mut take: impl FnMut(Event)) {
+        while let Some(item) = self.ring.next() {
+            if let Some(event) = Event::parse(&item) {
+                take(event);
+            }
+        }
+    }
+
+    /// Returns what was and was not recorded so far.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn counts(&self) -> Result<Counts> {
+        let map = self.bpf.map("counts").context("the program has no counts")?;
+        let counts: PerCpuArray<_, u64> = PerCpuArray::try_from(map)?;
+        let sum = |which: u32| -> Result<u64> { Ok(counts.get(&which, 0)?.iter().sum()) };
+        // The table that was full at a request's start did not see its issue either.
+        Ok(Counts { lost: sum(0)?, unseen: sum(1)?, completed: sum(3)? })
+    }
+
+    /// How often to read at a million requests a second, so that the ring does not fill.
+    pub const EVERY: Duration = Duration::from_millis(20);
+}
+
+fn attach(bpf: &mut Ebpf, name: &str, tracepoint: &str) -> Result<()> {
+    let program: &mut RawTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
+    program.load().with_context(|| format!("the kernel refused the program of {tracepoint}"))?;
+    program.attach(tracepoint).with_context(|| format!("the kernel has no tracepoint {tracepoint}"))?;
+    Ok(())
+}
+
+/// Major and minor version of the running kernel; 0 where it cannot be read.
+fn kernel_version() -> (u32, u32) {
+    let name = uname();
+    let release = name.release().to_string_lossy().into_owned();
+    let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
