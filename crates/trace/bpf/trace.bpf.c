@@ -2,7 +2,7 @@
  *
  * Built by `cargo xtask bpf` with a pinned clang; the object is committed, so that nobody else needs a compiler. The
  * kernel's structures are declared as far as they are used; where their fields are is found when it is loaded (CO-RE).
- * No kprobes: raw tracepoints only.
+ * No kprobes: tracepoints whose arguments the kernel describes (BTF), so that fields are read without a call.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -25,7 +25,6 @@ static u64 (*ktime_get_ns)(void) = (void *)5;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*get_current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*get_current_cgroup_id)(void) = (void *)80;
-static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static void *(*ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*ringbuf_submit)(void *data, u64 flags) = (void *)132;
 
@@ -49,7 +48,6 @@ struct request___old {
 };
 #pragma clang attribute pop
 
-#define READ(to, from) probe_read_kernel(&(to), sizeof(to), __builtin_preserve_access_index(&(from)))
 /* Whether the running kernel has the field. */
 #define HAS(field) __builtin_preserve_field_info(field, 2)
 
@@ -114,18 +112,11 @@ static always_inline void count(u32 which)
 
 static always_inline u32 device_of(struct request *rq)
 {
-	struct gendisk *disk = 0;
-	if (HAS(((struct request_queue *)0)->disk)) {
-		struct request_queue *queue = 0;
-		READ(queue, rq->q);
-		READ(disk, queue->disk);
-	} else {
-		READ(disk, ((struct request___old *)rq)->rq_disk);
-	}
-	int major = 0, minor = 0;
-	READ(major, disk->major);
-	READ(minor, disk->first_minor);
-	return (u32)major << 20 | ((u32)minor & 0xfffff);
+	struct gendisk *disk =
+		HAS(((struct request_queue *)0)->disk) ? rq->q->disk : ((struct request___old *)rq)->rq_disk;
+	if (!disk)
+		return 0;
+	return (u32)disk->major << 20 | ((u32)disk->first_minor & 0xfffff);
 }
 
 static always_inline void who(struct on_its_way *it)
@@ -136,7 +127,7 @@ static always_inline void who(struct on_its_way *it)
 }
 
 /* Somebody asked: in the context of who did (from 6.5 on). */
-SEC("raw_tracepoint/block_io_start")
+SEC("tp_btf/block_io_start")
 int io_start(u64 *context)
 {
 	struct request *rq = (struct request *)context[0];
@@ -151,7 +142,7 @@ int io_start(u64 *context)
 }
 
 /* The device gets it. */
-SEC("raw_tracepoint/block_rq_issue")
+SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *context)
 {
 	struct request *rq = (struct request *)context[rq_is_second ? 1 : 0];
@@ -171,19 +162,19 @@ int rq_issue(u64 *context)
 }
 
 /* The device is done with all or a part of it. */
-SEC("raw_tracepoint/block_rq_complete")
+SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *context)
 {
 	struct request *rq = (struct request *)context[0];
 	u32 bytes = 0, flags = 0, of = device_of(rq);
 	if (device && of != device)
 		return 0;
-	READ(bytes, rq->__data_len);
+	bytes = rq->__data_len;
 	/* A part of it: the rest is completed later. */
 	if ((u32)context[2] < bytes)
 		return 0;
 	u64 key = (u64)rq, now = ktime_get_ns();
-	READ(flags, rq->cmd_flags);
+	flags = rq->cmd_flags;
 	/* The end of a sequence of flushes: its parts were requests of their own. */
 	if (!bytes && (flags & 0xff) != OP_FLUSH) {
 		map_delete(&requests, &key);
@@ -200,7 +191,7 @@ int rq_complete(u64 *context)
 		event->complete_ns = now;
 		event->queue_ns = it->start_ns ? it->issue_ns - it->start_ns : 0;
 		event->device_ns = now - it->issue_ns;
-		READ(event->sector, rq->__sector);
+		event->sector = rq->__sector;
 		event->cgroup = it->cgroup;
 		event->bytes = bytes;
 		event->device = of;

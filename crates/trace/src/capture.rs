@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use aya::maps::{PerCpuArray, RingBuf};
-use aya::programs::RawTracePoint;
-use aya::{Ebpf, EbpfLoader};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::system::uname;
 
 use crate::event::Event;
@@ -54,9 +54,10 @@ impl Capture {
         let mut loader = EbpfLoader::new();
         loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
         let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
-        let sees_start = attach(&mut bpf, "io_start", "block_io_start").is_ok();
-        attach(&mut bpf, "rq_issue", "block_rq_issue")?;
-        attach(&mut bpf, "rq_complete", "block_rq_complete")?;
+        let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
+        let sees_start = attach(&mut bpf, &btf, "io_start", "block_io_start").is_ok();
+        attach(&mut bpf, &btf, "rq_issue", "block_rq_issue")?;
+        attach(&mut bpf, &btf, "rq_complete", "block_rq_complete")?;
         let ring = bpf.take_map("events").context("the program has no ring")?;
         Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
     }
@@ -92,10 +93,10 @@ impl Capture {
     pub const EVERY: Duration = Duration::from_millis(20);
 }
 
-fn attach(bpf: &mut Ebpf, name: &str, tracepoint: &str) -> Result<()> {
-    let program: &mut RawTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
-    program.load().with_context(|| format!("the kernel refused the program of {tracepoint}"))?;
-    program.attach(tracepoint).with_context(|| format!("the kernel has no tracepoint {tracepoint}"))?;
+fn attach(bpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<()> {
+    let program: &mut BtfTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
+    program.load(tracepoint, btf).with_context(|| format!("the kernel refused the program of {tracepoint}"))?;
+    program.attach().with_context(|| format!("cannot attach to {tracepoint}"))?;
     Ok(())
 }
 

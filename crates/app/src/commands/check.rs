@@ -18,7 +18,7 @@ pub(crate) struct CheckArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Measure in rounds of a second at random times of so long, 1h to 14d; uses at most 0.5 % of the disk's time
+    /// Measure in rounds of a second at random times over this time, 1h to 14d; uses at most 0.5 % of the disk's time
     #[arg(long, value_name = "TIME", value_parser = duration,
           conflicts_with_all = ["quick", "full", "runtime", "with_load", "no_save"])]
     pub(crate) over: Option<u64>,

@@ -65,6 +65,14 @@ fn line(object: &impl Serialize) -> String {
     serde_json::to_string(object).expect("plain data") + "\n"
 }
 
+/// Appends a time in ms, with three digits after the point, aligned to the right.
+fn push_ms(text: &mut String, ns: u64, width: usize) {
+    let us = (ns + 500) / 1000;
+    let digits = (us / 1000).checked_ilog10().map_or(1, |log| log as usize + 1) + 4;
+    text.extend(std::iter::repeat_n(' ', width.saturating_sub(digits)));
+    let _ = write!(text, "{}.{:03}", us / 1000, us % 1000);
+}
+
 impl<'a> Lines<'a> {
     pub(super) fn new(form: Format, machine: &'a Machine, begin_ns: u64) -> Self {
         Self { form, machine, begin_ns, names: HashMap::new(), opened: Vec::new() }
@@ -95,24 +103,27 @@ impl<'a> Lines<'a> {
         let machine = self.machine;
         let (major, minor) = event.device;
         let name = || machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}"));
-        let disk = self.names.entry(event.device).or_insert_with(name).clone();
+        let disk = &*self.names.entry(event.device).or_insert_with(name);
         let complete_ns = event.complete_ns.saturating_sub(self.begin_ns);
-        let (letters, ms) = (event.letters(), |ns: u64| ns as f64 / 1e6);
+        let letters = event.letters();
         // A flush has no place.
         let sector = if event.op() == Op::Flush { 0 } else { event.sector };
         match self.form {
+            // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
             Format::Text => {
-                let queue = event.queue_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ms(ns)));
-                let comm: String = printable(&event.comm).chars().take(11).collect();
-                let failed = if event.error == 0 { "" } else { " FAILED" };
-                let _ = writeln!(
-                    text,
-                    "{:<10.6} {comm:<11} {:<7} {disk:<7} {letters:<3} {sector:<11} {:>7} {queue:>7} {:>8.3}{failed}",
-                    complete_ns as f64 / 1e9,
-                    event.pid,
-                    event.bytes,
-                    ms(event.device_ns)
-                );
+                let (begin, us) = (text.len(), complete_ns / 1000);
+                let _ = write!(text, "{}.{:06}", us / 1_000_000, us % 1_000_000);
+                text.extend(std::iter::repeat_n(' ', (begin + 11).saturating_sub(text.len())));
+                let comm = printable(&event.comm);
+                let _ = write!(text, "{:<11.11} {:<7} {disk:<7} {letters:<3} ", comm, event.pid);
+                let _ = write!(text, "{sector:<11} {:>7} ", event.bytes);
+                match event.queue_ns {
+                    Some(ns) => push_ms(text, ns, 7),
+                    None => text.push_str("      -"),
+                }
+                text.push(' ');
+                push_ms(text, event.device_ns, 8);
+                text.push_str(if event.error == 0 { "\n" } else { " FAILED\n" });
             }
             Format::Ndjson => {
                 *text += &line(&Request {
@@ -121,7 +132,7 @@ impl<'a> Lines<'a> {
                     comm: &event.comm,
                     pid: event.pid,
                     cgroup: event.cgroup,
-                    disk: &disk,
+                    disk,
                     op: event.op().name(),
                     letters: &letters,
                     sector,
@@ -148,9 +159,9 @@ impl<'a> Lines<'a> {
             Format::Iolog => {
                 let begun_ns = complete_ns.saturating_sub(event.total_ns());
                 let (file, at_ms) = (format!("/dev/{disk}"), begun_ns / 1_000_000);
-                if !self.opened.contains(&disk) {
+                if !self.opened.contains(disk) {
                     let _ = writeln!(text, "{at_ms} {file} add\n{at_ms} {file} open");
-                    self.opened.push(disk);
+                    self.opened.push(disk.clone());
                 }
                 let action = match event.op() {
                     Op::Read => "read",
@@ -178,5 +189,36 @@ impl<'a> Lines<'a> {
             }
             Format::Text | Format::Csv => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_keep_their_places() {
+        let machine = Machine::at("/nonexistent");
+        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000);
+        let mut text = lines.head(true);
+        let event = |complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, error: i32| Event {
+            complete_ns,
+            queue_ns,
+            device_ns,
+            sector: 123_456_789,
+            bytes: 4096,
+            device: (254, 0),
+            flags: 1,
+            pid: 4_194_303,
+            comm: "a\u{1b}[31mlonger".to_owned(),
+            cgroup: 0,
+            error,
+        };
+        lines.push(&mut text, &event(2_234_567_999, Some(1_499), 12_345_678, 0));
+        lines.push(&mut text, &event(901_000_000_000, None, 999_999, -5));
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[1], "1.234567   a\\x1b[31mlo 4194303 254:0   W   123456789      4096   0.001   12.346");
+        assert_eq!(rows[2], "900.000000 a\\x1b[31mlo 4194303 254:0   W   123456789      4096       -    1.000 FAILED");
+        assert_eq!(rows[0].len(), rows[1].chars().count(), "{text}");
     }
 }
