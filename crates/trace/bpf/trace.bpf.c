@@ -64,7 +64,7 @@ struct on_its_way {
 	char comm[16];
 };
 
-/* One completed request: 88 bytes, in the byte order of the machine. */
+/* One completed request: 80 bytes, in the byte order of the machine. */
 struct event {
 	u64 complete_ns;
 	u64 queue_ns;

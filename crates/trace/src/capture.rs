@@ -14,6 +14,12 @@ use crate::event::Event;
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
 /// First kernel whose tracepoint of issue has the request alone.
 const ALONE_SINCE: (u32, u32) = (5, 11);
+/// First kernel whose tracepoint of completion has a block status instead of an error number.
+const STATUS_SINCE: (u32, u32) = (5, 16);
+/// Names of the programs.
+const START: &str = "io_start";
+const ISSUE: &str = "rq_issue";
+const COMPLETE: &str = "rq_complete";
 
 /// A disk by its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +30,7 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// What was and was not recorded so far.
+/// What was and was not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that the device completed.
@@ -41,6 +47,8 @@ pub struct Capture {
     ring: RingBuf<aya::maps::MapData>,
     /// Whether the kernel says when somebody asked for a request (`block_io_start`, from 6.5 on).
     sees_start: bool,
+    /// Whether its errors are block status codes, and not negative error numbers.
+    has_status: bool,
 }
 
 impl Capture {
@@ -55,11 +63,12 @@ impl Capture {
         loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
         let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
         let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
-        let sees_start = attach(&mut bpf, &btf, "io_start", "block_io_start").is_ok();
-        attach(&mut bpf, &btf, "rq_issue", "block_rq_issue")?;
-        attach(&mut bpf, &btf, "rq_complete", "block_rq_complete")?;
+        let sees_start = attach(&mut bpf, &btf, START, "block_io_start").is_ok();
+        attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
+        attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
         let ring = bpf.take_map("events").context("the program has no ring")?;
-        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
+        let has_status = kernel_version() >= STATUS_SINCE;
+        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start, has_status })
     }
 
     /// Returns true if the kernel says how long requests waited before the device got them.
@@ -68,20 +77,33 @@ impl Capture {
         self.sees_start
     }
 
-    /// Hands over what was recorded since the last time, in the order of completion on each processor.
-    pub fn read(&mut self, mut take: impl FnMut(Event)) {
-        while let Some(item) = self.ring.next() {
-            if let Some(event) = Event::parse(&item) {
+    /// Hands over what was recorded since the last time, in the order of completion on each processor, but no more than
+    /// [`Capture::AT_ONCE`]: a disk may be faster than the reader. Returns true if there may be more.
+    pub fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
+        for _ in 0..Self::AT_ONCE {
+            let Some(item) = self.ring.next() else { return false };
+            if let Some(event) = Event::parse(&item, self.has_status) {
                 take(event);
             }
         }
+        true
     }
 
-    /// Returns what was and was not recorded so far.
+    /// Ends the recording, hands over the rest, and returns what was and was not recorded.
     ///
     /// # Errors
     /// When the kernel does not say.
-    pub fn counts(&self) -> Result<Counts> {
+    pub fn end(mut self, mut take: impl FnMut(Event)) -> Result<Counts> {
+        for name in [START, ISSUE, COMPLETE] {
+            let program: &mut BtfTracePoint = self.bpf.program_mut(name).context("no such program")?.try_into()?;
+            // One that could not be attached is not loaded either.
+            let _ = program.unload();
+        }
+        while self.read(&mut take) {}
+        self.counts()
+    }
+
+    fn counts(&self) -> Result<Counts> {
         let map = self.bpf.map("counts").context("the program has no counts")?;
         let counts: PerCpuArray<_, u64> = PerCpuArray::try_from(map)?;
         let sum = |which: u32| -> Result<u64> { Ok(counts.get(&which, 0)?.iter().sum()) };
@@ -91,6 +113,8 @@ impl Capture {
 
     /// How often to read at a million requests a second, so that the ring does not fill.
     pub const EVERY: Duration = Duration::from_millis(20);
+    /// Most events of one reading.
+    pub const AT_ONCE: usize = 20_000;
 }
 
 fn attach(bpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<()> {

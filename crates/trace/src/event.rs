@@ -28,8 +28,8 @@ pub struct Event {
     pub comm: String,
     /// Its control group (v2), by inode; 0 without one.
     pub cgroup: u64,
-    /// The kernel's error; 0 for success.
-    pub error: i32,
+    /// Error number, such as 5 for EIO; 0 for success.
+    pub errno: u32,
 }
 
 /// What a request does.
@@ -68,8 +68,8 @@ const FUA: u32 = 1 << 17;
 const RAHEAD: u32 = 1 << 19;
 
 impl Event {
-    /// Reads an event of the ring; `None` for one of another length.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+    /// Reads an event of the ring; `None` for one of another length. `has_status`: its error is a block status.
+    pub(crate) fn parse(bytes: &[u8], has_status: bool) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -86,7 +86,7 @@ impl Event {
             device: (device >> 20, device & 0xf_ffff),
             flags: u32_at(48),
             pid: u32_at(52),
-            error: u32_at(56).cast_signed(),
+            errno: if has_status { errno_of(u32_at(56)) } else { u32_at(56).cast_signed().unsigned_abs() },
             comm: String::from_utf8_lossy(comm).into_owned(),
         })
     }
@@ -127,6 +127,24 @@ impl Event {
     }
 }
 
+/// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for one without.
+fn errno_of(status: u32) -> u32 {
+    match status {
+        0 => 0,
+        // EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM
+        1 => 95,
+        2 => 110,
+        3 => 28,
+        4 => 67,
+        5 => 121,
+        6 => 52,
+        7 => 61,
+        8 => 84,
+        9 => 12,
+        _ => 5,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,17 +155,19 @@ mod tests {
         for value in [9_000_000u64, 1_000, 2_000, 2_048, 7] {
             bytes.extend(value.to_ne_bytes());
         }
-        for value in [4096u32, 254 << 20 | 16, 1 | SYNC | FUA, 42, (-5i32).cast_unsigned(), 1] {
+        for value in [4096u32, 254 << 20 | 16, 1 | SYNC | FUA, 42, 10, 1] {
             bytes.extend(value.to_ne_bytes());
         }
         bytes.extend(b"etcd\0garbage....");
-        let event = Event::parse(&bytes).unwrap();
+        let event = Event::parse(&bytes, true).unwrap();
         assert_eq!((event.complete_ns, event.queue_ns, event.device_ns), (9_000_000, Some(1_000), 2_000));
         assert_eq!((event.sector, event.cgroup, event.bytes, event.device), (2_048, 7, 4096, (254, 16)));
-        assert_eq!((event.pid, event.error, event.comm.as_str()), (42, -5, "etcd"));
+        assert_eq!((event.pid, event.errno, event.comm.as_str()), (42, 5, "etcd"));
         assert_eq!((event.op(), event.letters().as_str(), event.total_ns()), (Op::Write, "WFS", 3_000));
         bytes[60] = 0;
-        assert_eq!(Event::parse(&bytes).unwrap().queue_ns, None, "its start was not seen");
-        assert_eq!(Event::parse(&bytes[..LENGTH - 1]), None);
+        assert_eq!(Event::parse(&bytes, true).unwrap().queue_ns, None, "its start was not seen");
+        bytes[56..60].copy_from_slice(&(-28i32).to_ne_bytes());
+        assert_eq!(Event::parse(&bytes, false).unwrap().errno, 28, "an error number of kernels before 5.16");
+        assert_eq!(Event::parse(&bytes[..LENGTH - 1], true), None);
     }
 }

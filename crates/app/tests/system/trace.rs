@@ -67,7 +67,7 @@ fn every_request_that_the_kernel_counts_is_shown() {
     let shown = objects.len() as u64 - 2;
     assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), shown + int(&end["lost"])), "{end}");
     for request in requests(&objects, "read") {
-        assert!(int(&request["device_ns"]) > 0 && request["error"] == 0, "{request}");
+        assert!(int(&request["device_ns"]) > 0 && request["errno"] == 0, "{request}");
         // Kernels from 6.5 on say when somebody asked.
         assert_eq!(request["queue_ns"].is_number(), objects[0]["sees_queue"] == true, "{request}");
     }
@@ -105,7 +105,7 @@ fn forms_of_other_programs_are_theirs() {
         said(&reader.join().unwrap().stdout)
     };
     let text = shown("text");
-    assert!(text.starts_with("TIME(s)    COMM        PID     DISK    T"), "{text}");
+    assert!(text.starts_with("TIME(s)   COMM            PID     DISK    T"), "{text}");
     assert!(text.lines().count() == 4 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let csv = shown("csv");
     assert!(csv.starts_with("complete_ns,comm,pid,cgroup,disk,op,") && csv.contains(",\"dd\","), "{csv}");
@@ -131,7 +131,7 @@ fn who_cannot_trace_and_what_has_no_queue_say_what_to_do() {
     let run = |args: &[&str]| place.command(args).output().unwrap();
     refused(run(&["trace", "nosuch"]), 2, "no such disk or path");
     refused(run(&["trace", "/proc"]), 2, "no block device is known");
-    refused(run(&["trace", "--cgroup", "nosuch"]), 2, "no such control group");
+    refused(run(&["trace", "--cgroup", "nosuch"]), 2, "is not a control group");
     if fs::exists("/sys/block/zram0").unwrap() && fs::exists("/dev/zram0").unwrap() {
         refused(run(&["trace", "zram0"]), 2, "no queue of requests");
     }

@@ -10,13 +10,13 @@ use crate::args::{Choice, choice, duration};
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
-  qd1 trace /var/lib/postgresql           every request of the disk below it
+  qd1 trace /var/lib/postgresql            every request of the disk below it
   qd1 trace vda --op flush --min-lat 10ms  slow flushes alone
-  qd1 trace vda --slow 50ms               what happened around slow requests
+  qd1 trace vda --slow 50ms                what happened around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
 
-Columns: QUE is the time before the device got the request (scheduler, tags,
-limits), LAT the time in the device. T: R(ead), W(rite), F(lush), D(iscard),
+Columns: QUE is the time in the scheduler and the queue before the device got
+the request, LAT the time in the device. T: R(ead), W(rite), F(lush), D(iscard),
 N (other); then F(UA), A(head), S(ync), M(etadata).
 It needs root (CAP_BPF and CAP_PERFMON), and nothing installed.";
 
@@ -38,7 +38,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "PID")]
     pub(super) pid: Option<u32>,
     /// Only requests of threads with this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub(super) comm: Option<String>,
     /// Only requests of this control group (v2): its directory below /sys/fs/cgroup
     #[arg(long, value_name = "DIR")]
@@ -49,7 +49,7 @@ pub(crate) struct TraceArgs {
     /// Only requests that took at least this long, queue and device together
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) min_lat: Option<u64>,
-    /// Only what happened two seconds around each request that took at least this long
+    /// Everything two seconds around each request chosen that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
     pub(super) slow: Option<u64>,
     /// Form of the lines
@@ -86,8 +86,13 @@ const FORMATS: [Choice<Format>; 4] = [
     ("text", "Columns as biosnoop's", Format::Text),
     ("ndjson", "One JSON object per line", Format::Ndjson),
     ("csv", "Comma-separated, with a header", Format::Csv),
-    ("iolog", "fio's iolog, version 3: `qd1 fio --read_iolog` replays it", Format::Iolog),
+    ("iolog", "fio's iolog, version 3: `fio --read_iolog` replays it", Format::Iolog),
 ];
+
+/// The kernel keeps 15 bytes of a thread's name.
+fn thread_name(text: &str) -> Result<String, String> {
+    if text.len() <= 15 { Ok(text.to_owned()) } else { Err("names of threads have at most 15 bytes".to_owned()) }
+}
 
 /// Which requests are shown.
 pub(super) struct Filter<'a> {

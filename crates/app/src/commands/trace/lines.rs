@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use qd1_model::{SCHEMA_VERSION, printable};
+use qd1_model::{SCHEMA_VERSION, printable, printable_output};
 use qd1_probe::Machine;
 use qd1_trace::{Counts, Event, Op};
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub(super) struct Lines<'a> {
     names: HashMap<(u32, u32), String>,
     /// Disks that the iolog has opened.
     opened: Vec<String>,
+    /// The last time in the iolog, us.
+    last_us: u64,
 }
 
 /// The first object.
@@ -48,7 +50,7 @@ struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_ns: Option<u64>,
     device_ns: u64,
-    error: i32,
+    errno: u32,
 }
 
 /// The last object.
@@ -62,7 +64,12 @@ struct End {
 }
 
 fn line(object: &impl Serialize) -> String {
-    serde_json::to_string(object).expect("plain data") + "\n"
+    printable_output(&serde_json::to_string(object).expect("plain data")).into_owned() + "\n"
+}
+
+/// Whether a letter takes one column of any terminal.
+fn is_narrow(letter: char) -> bool {
+    letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 
 /// Appends a time in ms, with three digits after the point, aligned to the right.
@@ -75,14 +82,14 @@ fn push_ms(text: &mut String, ns: u64, width: usize) {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(form: Format, machine: &'a Machine, begin_ns: u64) -> Self {
-        Self { form, machine, begin_ns, names: HashMap::new(), opened: Vec::new() }
+        Self { form, machine, begin_ns, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
     }
 
     /// Returns what comes before the first line.
     pub(super) fn head(&self, sees_start: bool) -> String {
         match self.form {
             Format::Text => format!(
-                "{:<10} {:<11} {:<7} {:<7} {:<3} {:<11} {:>7} {:>7} {:>8}\n",
+                "{:<9} {:<15} {:<7} {:<7} {:<3} {:<10} {:>7} {:>7} {:>7}\n",
                 "TIME(s)", "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "QUE(ms)", "LAT(ms)"
             ),
             Format::Ndjson => line(&Start {
@@ -92,14 +99,14 @@ impl<'a> Lines<'a> {
                 sees_queue: sees_start,
             }),
             Format::Csv => {
-                "complete_ns,comm,pid,cgroup,disk,op,letters,sector,bytes,queue_ns,device_ns,error\n".to_owned()
+                "complete_ns,comm,pid,cgroup,disk,op,letters,sector,bytes,queue_ns,device_ns,errno\n".to_owned()
             }
             Format::Iolog => "fio version 3 iolog\n".to_owned(),
         }
     }
 
-    /// Appends the line of a request.
-    pub(super) fn push(&mut self, text: &mut String, event: &Event) {
+    /// Appends the line of a request; false for one that the form does not have.
+    pub(super) fn push(&mut self, text: &mut String, event: &Event) -> bool {
         let machine = self.machine;
         let (major, minor) = event.device;
         let name = || machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}"));
@@ -112,18 +119,21 @@ impl<'a> Lines<'a> {
             // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
             Format::Text => {
                 let (begin, us) = (text.len(), complete_ns / 1000);
-                let _ = write!(text, "{}.{:06}", us / 1_000_000, us % 1_000_000);
-                text.extend(std::iter::repeat_n(' ', (begin + 11).saturating_sub(text.len())));
-                let comm = printable(&event.comm);
-                let _ = write!(text, "{:<11.11} {:<7} {disk:<7} {letters:<3} ", comm, event.pid);
-                let _ = write!(text, "{sector:<11} {:>7} ", event.bytes);
+                let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
+                text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
+                let column = text.len();
+                text.extend(event.comm.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
+                let width = text[column..].chars().count();
+                text.extend(std::iter::repeat_n(' ', 16usize.saturating_sub(width)));
+                let _ = write!(text, "{:<7} {disk:<7} {letters:<3} ", event.pid);
+                let _ = write!(text, "{sector:<10} {:>7} ", event.bytes);
                 match event.queue_ns {
                     Some(ns) => push_ms(text, ns, 7),
                     None => text.push_str("      -"),
                 }
                 text.push(' ');
-                push_ms(text, event.device_ns, 8);
-                text.push_str(if event.error == 0 { "\n" } else { " FAILED\n" });
+                push_ms(text, event.device_ns, 7);
+                text.push_str(if event.errno == 0 { "\n" } else { " FAILED\n" });
             }
             Format::Ndjson => {
                 *text += &line(&Request {
@@ -139,7 +149,7 @@ impl<'a> Lines<'a> {
                     bytes: event.bytes,
                     queue_ns: event.queue_ns,
                     device_ns: event.device_ns,
-                    error: event.error,
+                    errno: event.errno,
                 });
             }
             Format::Csv => {
@@ -153,26 +163,29 @@ impl<'a> Lines<'a> {
                     event.op().name(),
                     event.bytes,
                     event.device_ns,
-                    event.error
+                    event.errno
                 );
             }
             Format::Iolog => {
+                // Times of an iolog do not go back.
                 let begun_ns = complete_ns.saturating_sub(event.total_ns());
-                let (file, at_ms) = (format!("/dev/{disk}"), begun_ns / 1_000_000);
-                if !self.opened.contains(disk) {
-                    let _ = writeln!(text, "{at_ms} {file} add\n{at_ms} {file} open");
-                    self.opened.push(disk.clone());
-                }
+                self.last_us = self.last_us.max(begun_ns / 1000);
+                let (file, at_us) = (format!("/dev/{disk}"), self.last_us);
                 let action = match event.op() {
                     Op::Read => "read",
                     Op::Write => "write",
                     Op::Flush => "sync",
                     Op::Discard => "trim",
-                    Op::Other => return,
+                    Op::Other => return false,
                 };
-                let _ = writeln!(text, "{at_ms} {file} {action} {} {}", sector * 512, event.bytes);
+                if !self.opened.contains(disk) {
+                    let _ = writeln!(text, "{at_us} {file} add\n{at_us} {file} open");
+                    self.opened.push(disk.clone());
+                }
+                let _ = writeln!(text, "{at_us} {file} {action} {} {}", sector * 512, event.bytes);
             }
         }
+        true
     }
 
     /// Appends what comes after the last line.
@@ -184,7 +197,7 @@ impl<'a> Lines<'a> {
             }
             Format::Iolog => {
                 for disk in &self.opened {
-                    let _ = writeln!(text, "0 /dev/{disk} close");
+                    let _ = writeln!(text, "{} /dev/{disk} close", self.last_us);
                 }
             }
             Format::Text | Format::Csv => {}
@@ -196,12 +209,8 @@ impl<'a> Lines<'a> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn columns_keep_their_places() {
-        let machine = Machine::at("/nonexistent");
-        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000);
-        let mut text = lines.head(true);
-        let event = |complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, error: i32| Event {
+    fn event(complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, errno: u32) -> Event {
+        Event {
             complete_ns,
             queue_ns,
             device_ns,
@@ -212,13 +221,37 @@ mod tests {
             pid: 4_194_303,
             comm: "a\u{1b}[31mlonger".to_owned(),
             cgroup: 0,
-            error,
-        };
+            errno,
+        }
+    }
+
+    #[test]
+    fn an_iolog_has_microseconds_that_do_not_go_back() {
+        let machine = Machine::at("/nonexistent");
+        let mut lines = Lines::new(Format::Iolog, &machine, 1_000_000_000);
+        let mut text = String::new();
+        assert!(lines.push(&mut text, &event(2_234_567_999, Some(1_000), 4_567_000, 0)));
+        assert!(lines.push(&mut text, &event(2_234_600_000, Some(1_000), 9_000_000, 0)));
+        assert!(
+            !lines.push(&mut text, &Event { flags: 9, ..event(2_300_000_000, None, 1, 0) }),
+            "zeroes are not in it"
+        );
+        let times: Vec<&str> = text.lines().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(times, ["1229999", "1229999", "1229999", "1229999"], "{text}");
+        assert!(text.ends_with("/dev/254:0 write 63209875968 4096\n"), "{text}");
+    }
+
+    #[test]
+    fn columns_keep_their_places() {
+        let machine = Machine::at("/nonexistent");
+        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000);
+        let mut text = lines.head(true);
         lines.push(&mut text, &event(2_234_567_999, Some(1_499), 12_345_678, 0));
-        lines.push(&mut text, &event(901_000_000_000, None, 999_999, -5));
+        lines.push(&mut text, &event(901_000_000_000, None, 999_999, 5));
         let rows: Vec<&str> = text.lines().collect();
-        assert_eq!(rows[1], "1.234567   a\\x1b[31mlo 4194303 254:0   W   123456789      4096   0.001   12.346");
-        assert_eq!(rows[2], "900.000000 a\\x1b[31mlo 4194303 254:0   W   123456789      4096       -    1.000 FAILED");
+        assert_eq!(rows[1], "1.23456   a?[31mlonger    4194303 254:0   W   123456789     4096   0.001  12.346");
+        assert_eq!(rows[2], "900.00000 a?[31mlonger    4194303 254:0   W   123456789     4096       -   1.000 FAILED");
         assert_eq!(rows[0].len(), rows[1].chars().count(), "{text}");
+        assert_eq!(rows[0].len(), 80);
     }
 }

@@ -7,7 +7,7 @@ mod slow;
 pub(crate) use args::{EXAMPLE, TraceArgs};
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,8 @@ use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
 use qd1_probe::sampler::counted_device;
 use qd1_report::thousands;
-use qd1_trace::{Capture, Counts, Device};
+use qd1_trace::{Capture, Counts, Device, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message;
 use crate::signals::Signals;
@@ -36,52 +37,85 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
-    let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(disk.as_ref().map(|disk| disk.1)).map_err(not_allowed)?;
+    let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
     let form = if args.json { Format::Ndjson } else { args.format };
-    let mut lines = Lines::new(form, &machine, begin_ns);
-    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let mut shown = 0u64;
-    let filter = Filter { args, cgroup };
-    let mut around = args.slow.map(Around::new);
-    let mut text = lines.head(capture.sees_start());
+    let mut shown = Shown {
+        filter: Filter { args, cgroup },
+        lines: Lines::new(form, &machine, begin_ns),
+        around: args.slow.map(Around::new),
+        text: String::new(),
+        count: 0,
+    };
+    shown.text = shown.lines.head(sees_start);
+    let stdout = std::io::stdout();
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, stdout.lock());
     loop {
+        let may_have_more = capture.read(|event| shown.take(event));
         let is_over = signals.stop().load(Ordering::Relaxed)
-            || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns));
-        capture.read(|event| {
-            let mut show = |event: &qd1_trace::Event| {
-                if args.count.is_none_or(|count| shown < count) {
-                    shown += 1;
-                    lines.push(&mut text, event);
-                }
-            };
-            if filter.takes(&event) {
-                match &mut around {
-                    Some(around) => around.take(event, show),
-                    None => show(&event),
-                }
-            }
-        });
-        let is_full = args.count.is_some_and(|count| shown >= count);
-        if is_over || is_full {
-            lines.foot(&mut text, capture.counts()?);
-        }
-        if !written(&mut out, &text)? || is_over || is_full {
+            || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns))
+            || shown.is_full();
+        if !written(&mut out, &shown.text)? || is_over || has_hung_up(&stdout) {
             break;
         }
-        text.clear();
-        std::thread::sleep(Capture::EVERY);
+        shown.text.clear();
+        if !may_have_more {
+            std::thread::sleep(Capture::EVERY);
+        }
     }
-    let counts = capture.counts()?;
+    let took_ns = clock::now_ns() - begin_ns;
+    shown.text.clear();
+    let counts = capture.end(|event| shown.take(event))?;
+    shown.lines.foot(&mut shown.text, counts);
+    written(&mut out, &shown.text)?;
     if !args.quiet {
         let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
-        message::print(format_args!("qd1: {}", summary(of, clock::now_ns() - begin_ns, counts, capture.sees_start())));
-        let left_out = around.as_ref().map_or(0, Around::left_out);
+        message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
+        let left_out = shown.around.as_ref().map_or(0, Around::left_out);
         if left_out > 0 {
             message::print(format_args!("qd1: {} requests before slow ones had no room", thousands(left_out)));
         }
     }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
+}
+
+/// What is shown, and how many lines it has.
+struct Shown<'a> {
+    filter: Filter<'a>,
+    lines: Lines<'a>,
+    around: Option<Around>,
+    /// Lines that were not written yet.
+    text: String,
+    count: u64,
+}
+
+impl Shown<'_> {
+    /// Takes the next request.
+    fn take(&mut self, event: Event) {
+        let (lines, text, count, most) = (&mut self.lines, &mut self.text, &mut self.count, self.filter.args.count);
+        let mut show = |event: &Event| {
+            if most.is_none_or(|most| *count < most) {
+                *count += u64::from(lines.push(text, event));
+            }
+        };
+        let is_wanted = self.filter.takes(&event);
+        match &mut self.around {
+            Some(around) => around.take(event, is_wanted, show),
+            None if is_wanted => show(&event),
+            None => {}
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.filter.args.count.is_some_and(|count| self.count >= count)
+    }
+}
+
+/// Whether nobody reads stdout any more, which a quiet disk would not show.
+fn has_hung_up(stdout: &std::io::Stdout) -> bool {
+    let mut waiting = [PollFd::new(stdout, PollFlags::empty())];
+    let polled = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && waiting[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
 /// Writes to stdout; false when nobody reads it any more.
@@ -99,8 +133,9 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     };
     let queue = if sees_start { "" } else { "; this kernel does not say how long requests queued (6.5 does)" };
     format!(
-        "{} requests of {of} in {}, {} lost{unseen}; recorded by BPF at raw tracepoints{queue}",
+        "{} request{} of {of} in {}, {} lost{unseen}; recorded by BPF at tracepoints{queue}",
         thousands(counts.completed),
+        if counts.completed == 1 { "" } else { "s" },
         format_span_ns(took_ns),
         thousands(counts.lost)
     )
@@ -109,8 +144,13 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
 /// Returns name and numbers of the disk that a word names: the disk below a path, or a device.
 fn disk(machine: &Machine, target: &Path) -> Result<(String, Device)> {
     let shown = printable(&target.to_string_lossy()).into_owned();
+    // A word without a directory names a disk, if there is one of that name, and else a file here.
     let as_name = Path::new("/dev").join(target);
-    let path = if target.exists() || !as_name.exists() { target } else { &as_name };
+    let is_disk = std::fs::metadata(&as_name).is_ok_and(|found| found.file_type().is_block_device());
+    let path = if is_disk && target.components().count() == 1 { &as_name } else { target };
+    if !Path::new("/sys/block").exists() {
+        return Err(Problem::new(ProblemKind::Capability, "/sys is not mounted here: mount -t sysfs sysfs /sys").into());
+    }
     if !path.exists() {
         return Err(
             Problem::usage(format!("{shown}: there is no such disk or path; /sys/block lists the disks")).into()
@@ -133,20 +173,27 @@ fn disk(machine: &Machine, target: &Path) -> Result<(String, Device)> {
 
 /// Returns the inode of a control group's directory, by which the kernel knows it.
 fn inode(dir: &Path) -> Result<u64> {
-    let found = std::fs::metadata(dir).ok().filter(std::fs::Metadata::is_dir);
-    let found = found.or_else(|| std::fs::metadata(Path::new("/sys/fs/cgroup").join(dir)).ok());
+    let places = [dir.to_owned(), Path::new("/sys/fs/cgroup").join(dir), Path::new("/sys/fs/cgroup/unified").join(dir)];
+    let is_group = |dir: &Path| rustix::fs::statfs(dir).is_ok_and(|found| found.f_type as u64 == CGROUP2_SUPER_MAGIC);
+    let found = places.iter().find(|dir| dir.is_dir() && is_group(dir)).and_then(|dir| std::fs::metadata(dir).ok());
     found.map(|found| found.ino()).ok_or_else(|| {
-        let shown = dir.display();
-        Problem::usage(format!("{shown}: there is no such control group; name its directory in /sys/fs/cgroup")).into()
+        let shown = printable(&dir.to_string_lossy()).into_owned();
+        Problem::usage(format!("{shown}: is not a control group (v2); name its directory in /sys/fs/cgroup")).into()
     })
 }
 
+/// statfs(2) of cgroup v2.
+const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+
 /// The error of a kernel or a user that cannot trace, with what to do.
 fn not_allowed(error: Error) -> Error {
-    let advice = if rustix::process::geteuid().is_root() {
-        "a container needs CAP_BPF and CAP_PERFMON, and the kernel BTF (/sys/kernel/btf/vmlinux)"
-    } else {
+    let advice = if !rustix::process::geteuid().is_root() {
         "run it as root"
+    } else if Path::new("/sys/kernel/btf/vmlinux").exists() {
+        "a container needs CAP_BPF and CAP_PERFMON"
+    } else {
+        "the kernel does not describe itself (/sys/kernel/btf/vmlinux)"
     };
-    Problem::new(ProblemKind::Capability, format!("requests cannot be traced here: {error:#}; {advice}")).into()
+    let reason = printable(&error.root_cause().to_string()).into_owned();
+    Problem::new(ProblemKind::Capability, format!("requests cannot be traced here: {error}: {reason}; {advice}")).into()
 }

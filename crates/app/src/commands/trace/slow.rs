@@ -15,19 +15,23 @@ pub(super) struct Around {
     kept: VecDeque<Event>,
     /// Until when everything is shown, once one was slow.
     until_ns: Option<u64>,
+    /// Requests for which there was no room, and when the last of them was complete.
+    evicted: (u64, u64),
     left_out: u64,
 }
 
 impl Around {
     /// Waits for requests of at least `slow_ns`.
     pub(super) fn new(slow_ns: u64) -> Self {
-        Self { slow_ns, kept: VecDeque::new(), until_ns: None, left_out: 0 }
+        Self { slow_ns, kept: VecDeque::new(), until_ns: None, evicted: (0, 0), left_out: 0 }
     }
 
-    /// Takes the next request, and shows what is to be shown.
-    pub(super) fn take(&mut self, event: Event, mut show: impl FnMut(&Event)) {
+    /// Takes the next request, and shows what is to be shown. Only one that `counts` can be slow.
+    pub(super) fn take(&mut self, event: Event, counts: bool, mut show: impl FnMut(&Event)) {
         let now_ns = event.complete_ns;
-        if event.total_ns() >= self.slow_ns {
+        if counts && event.total_ns() >= self.slow_ns {
+            let (count, last_ns) = std::mem::take(&mut self.evicted);
+            self.left_out += if last_ns + AROUND_NS >= now_ns { count } else { 0 };
             self.kept.drain(..).filter(|kept| kept.complete_ns + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
             self.until_ns = Some(now_ns.saturating_add(AROUND_NS));
         }
@@ -38,14 +42,17 @@ impl Around {
         while self.kept.front().is_some_and(|kept| kept.complete_ns + AROUND_NS < now_ns) {
             self.kept.pop_front();
         }
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.pop_front();
-            self.left_out += 1;
+        if self.kept.len() >= KEPT_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            let (count, last_ns) = self.evicted;
+            let is_recent = last_ns + AROUND_NS >= now_ns;
+            self.evicted = (if is_recent { count + 1 } else { 1 }, oldest.complete_ns);
         }
         self.kept.push_back(event);
     }
 
-    /// Returns how many requests of the last two seconds there was no room for.
+    /// Returns for how many requests before slow ones there was no room.
     pub(super) const fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -67,7 +74,7 @@ mod tests {
             pid: 1,
             comm: String::new(),
             cgroup: 0,
-            error: 0,
+            errno: 0,
         }
     }
 
@@ -78,7 +85,7 @@ mod tests {
         for (at_ms, took_ms) in
             [(0, 1), (900, 1), (2_000, 1), (2_950, 60), (3_000, 1), (4_900, 1), (5_000, 1), (9_000, 1)]
         {
-            around.take(event(at_ms, took_ms), |event| shown.push(event.complete_ns / 1_000_000));
+            around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
         }
         assert_eq!(shown, [2_000, 2_950, 3_000, 4_900]);
         assert_eq!(around.left_out(), 0);
