@@ -59,6 +59,10 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     };
     let room = most.saturating_sub(used + 1 + table_min.min(table.len()) + 1);
     let room = room.max(first.min(most.saturating_sub(used + 1 + table_least.min(table.len()) + 1)));
+    // What makes these figures doubtful has a place, whatever the answer takes; last rows of the table give way.
+    let critical = worth_telling(report).next().filter(|finding| finding.severity == Severity::Critical);
+    let title = critical.map_or(0, |finding| lines(style, |page| tell(page, finding, false)).len());
+    let room = room.max(title);
     let findings = findings(report, style, room);
     let blank = usize::from(!findings.is_empty());
     let room = most.saturating_sub(used + 1 + findings.len() + blank);
@@ -109,6 +113,12 @@ fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
 const SETTINGS: [FindingId; 3] =
     [FindingId::MountOptionsDiscard, FindingId::MountOptionsCommit, FindingId::DirtyLimits];
 
+/// Whether other programs on this machine spoiled figures: a longer run would not help.
+fn is_machine_busy(report: &Report) -> bool {
+    let spoils = |finding: &Finding| matches!(finding.id.detector(), Detector::CpuSpoiled | Detector::OtherTraffic);
+    report.findings.iter().any(|finding| finding.severity == Severity::Critical && spoils(finding))
+}
+
 /// The findings by weight. Those that only inform are worth a line where there is something to do about them.
 pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
     // A check says it in its first line.
@@ -156,7 +166,11 @@ fn foot(page: &mut Page, report: &Report) {
         page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
     } else if words::is_check(report) && !is_over_hours && !report.verdicts.is_empty() {
         if let Some(classes) = too_quick_for(report) {
-            dim(page, &format!("--quick was too quick for {classes}: leave it out."));
+            let advice = match is_machine_busy(report) {
+                true => format!("Not decided for {classes}: measure again when nothing else uses this machine."),
+                false => format!("--quick was too quick for {classes}: leave it out."),
+            };
+            dim(page, &advice);
         }
         let took = format_span_ns(report.record.elapsed_ns);
         let text = format!("It took {took}{wrote}: measure at busy hours too (check --over 24h).");
@@ -200,6 +214,25 @@ mod tests {
 
     fn screen(report: &Report, width: usize) -> String {
         render(report, &Style { detail: Detail::Screen { is_kept: true, lines: Some(24) }, ..Style::plain(width) })
+    }
+
+    /// A busy machine filled the screen with its answer, and what made that doubtful was not on it.
+    #[test]
+    fn what_makes_figures_doubtful_is_on_the_screen() {
+        for (_, mut report) in all() {
+            let Some(first) = report.findings.first().cloned() else { continue };
+            let title = "something else used the device during step paced".to_owned();
+            report.findings.insert(0, Finding { severity: Severity::Critical, title, ..first });
+            // However many lines the answer takes.
+            report.impressions.clone_from(&sample::slow_vps().impressions);
+            for words in 0..40 {
+                for impression in &mut report.impressions {
+                    impression.word = Some("excellent ".repeat(words));
+                }
+                let text = screen(&report, 80);
+                assert!(text.contains("CRITICAL  Something else used"), "{text}");
+            }
+        }
     }
 
     fn all() -> [(&'static str, Report); 7] {

@@ -233,9 +233,15 @@ const READS: &str = "one read at a time";
 fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     let Some(metric) = metric(&reads.metric) else { return };
     let figure = reads.figure.map_or_else(|| "not measured".to_owned(), |figure| words::known(metric.unit, &figure));
-    // Of several words the best that it may be, in one word: the figure shows how far it may be from there.
-    let word = reads.word.as_deref().map_or("not rated", |word| word.split(' ').next().unwrap_or(word));
-    let bound = reads.bounds.iter().find(|bound| bound.word == word).or(reads.bounds.last());
+    // "good or better" is good; from one word to another it is open, and the figure shows between which.
+    let word = match reads.word.as_deref() {
+        Some(word) if word.contains(" to ") => "open",
+        Some(word) => word.split(' ').next().unwrap_or(word),
+        None => "not rated",
+    };
+    let is_open = |at: usize| at == 0 && word == "open";
+    let bound = reads.bounds.iter().enumerate().find(|(at, bound)| bound.word == word || is_open(*at));
+    let bound = bound.map(|(_, bound)| bound).or(reads.bounds.last());
     let bound = bound
         .map_or_else(String::new, |bound| format!(", {} <={}", bound.word, words::threshold(metric.unit, bound.up_to)));
     let gap = (TITLE - 2).saturating_sub(word.chars().count());

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Error, Result};
 use qd1_clock as clock;
-use qd1_model::units::format_span_ns;
+use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
 use qd1_probe::sampler::counted_device;
@@ -48,6 +48,11 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
         count: 0,
     };
     shown.text = shown.lines.head(sees_start);
+    if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
+        let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
+        let slow = format_ns(slow_ns as f64);
+        message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C ends"));
+    }
     let stdout = std::io::stdout();
     let mut out = std::io::BufWriter::with_capacity(1 << 16, stdout.lock());
     loop {
@@ -71,6 +76,10 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     if !args.quiet {
         let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
         message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
+        if let (Some(around), Some(slow_ns)) = (&shown.around, args.slow) {
+            let (slow, times) = (format_ns(slow_ns as f64), thousands(around.slow()));
+            message::print(format_args!("qd1: {times} of them took {slow} or longer"));
+        }
         let left_out = shown.around.as_ref().map_or(0, Around::left_out);
         if left_out > 0 {
             message::print(format_args!("qd1: {} requests before slow ones had no room", thousands(left_out)));

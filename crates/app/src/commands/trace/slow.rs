@@ -18,18 +18,21 @@ pub(super) struct Around {
     /// Requests for which there was no room, and when the last of them was complete.
     evicted: (u64, u64),
     left_out: u64,
+    /// Slow requests.
+    slow: u64,
 }
 
 impl Around {
     /// Waits for requests of at least `slow_ns`.
     pub(super) fn new(slow_ns: u64) -> Self {
-        Self { slow_ns, kept: VecDeque::new(), until_ns: None, evicted: (0, 0), left_out: 0 }
+        Self { slow_ns, kept: VecDeque::new(), until_ns: None, evicted: (0, 0), left_out: 0, slow: 0 }
     }
 
     /// Takes the next request, and shows what is to be shown. Only one that `counts` can be slow.
     pub(super) fn take(&mut self, event: Event, counts: bool, mut show: impl FnMut(&Event)) {
         let now_ns = event.complete_ns;
         if counts && event.total_ns() >= self.slow_ns {
+            self.slow += 1;
             let (count, last_ns) = std::mem::take(&mut self.evicted);
             self.left_out += if last_ns + AROUND_NS >= now_ns { count } else { 0 };
             self.kept.drain(..).filter(|kept| kept.complete_ns + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
@@ -50,6 +53,11 @@ impl Around {
             self.evicted = (if is_recent { count + 1 } else { 1 }, oldest.complete_ns);
         }
         self.kept.push_back(event);
+    }
+
+    /// Returns how many requests were slow.
+    pub(super) const fn slow(&self) -> u64 {
+        self.slow
     }
 
     /// Returns for how many requests before slow ones there was no room.
@@ -88,6 +96,6 @@ mod tests {
             around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
         }
         assert_eq!(shown, [2_000, 2_950, 3_000, 4_900]);
-        assert_eq!(around.left_out(), 0);
+        assert_eq!((around.left_out(), around.slow()), (0, 1));
     }
 }
