@@ -1,6 +1,6 @@
 //! Figures from a real program's own counters, histograms and reports.
 //!
-//! Latencies and rates that qd1 timed itself have their intervals from [`crate::stats`], like any others. This is about
+//! Latencies and rates that qd1 timed itself have their intervals from [`qd1_stats`], like any others. This is about
 //! what only the program knows: how often its log was synced, where a percentile lies among the buckets it chose, and
 //! whether it passes by the rules of its own documentation.
 

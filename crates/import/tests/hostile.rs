@@ -51,7 +51,7 @@ fn more_steps_than_can_be_compared_are_refused_in_every_form() {
         format!("{{\"fio\":[{}{{}}]}}", row.repeat(20_000)),
     ] {
         let error = error(&text);
-        assert!(error.starts_with("file has a run of more than 1000 steps"), "{error}");
+        assert!(error.starts_with("file has a run with more than 1000 steps"), "{error}");
         assert!(error.contains("--group_reporting"), "{error}");
     }
     assert!(error(&jobs(200_000, false)).contains("too many values"));

@@ -156,7 +156,7 @@ fn as_many_jobs_as_can_be_compared_are_and_more_are_refused() {
     refused(
         &limited(&place, &["compare", some, many]),
         2,
-        &["60000.json has a run of more than 1000 steps", "--group_reporting"],
+        &["60000.json has a run with more than 1000 steps", "--group_reporting"],
     );
     let compared = json(place.qd1(&["compare", some, other.to_str().unwrap(), "--json"]));
     assert_eq!(compared["rows"].as_array().unwrap().len(), 2000);

@@ -80,7 +80,7 @@ fn an_interrupted_one_says_how_to_go_on() {
     assert!(stderr.contains(&format!("qd1 check --resume {id}")), "{stderr}");
     let text = place.qd1(&["history", "show", &id]).output().unwrap();
     let text = String::from_utf8_lossy(&text.stdout).replace("\n  ", " ");
-    assert!(text.contains("by 1 of") && text.contains("worst hour"), "{text}");
+    assert!(text.contains("from 1 of") && text.contains("worst hour"), "{text}");
     place.assert_empty();
 }
 

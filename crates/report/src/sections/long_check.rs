@@ -49,7 +49,7 @@ pub(crate) fn time(report: &Report) -> Option<String> {
     report.part::<LongCheckSummary>().map(|over| format_span_ns(over.duration_ns))
 }
 
-/// Returns the time that all figures speak for: `these 24 h, by 370 of 375 rounds`.
+/// Returns the time that all figures speak for: `these 24 h, from 370 of 375 rounds`.
 fn whole(report: &Report, over: &LongCheckSummary) -> String {
     let measured = match report.record.interrupted {
         true => {
