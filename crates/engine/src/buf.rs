@@ -13,6 +13,10 @@ use crate::error::EngineError;
 /// Data is made unique at this granularity: the smallest block that storage deduplicates.
 const STAMP_EVERY: usize = 4096;
 
+/// Requests so large hold enough data of their own: their slots are alike but for the stamps, so that what is written, as the
+/// test file is, does not depend on which of several requests in flight completes first.
+const ALIKE_FROM: usize = 1 << 20;
+
 /// A block of memory cut into equal, page-aligned slots that the kernel reads and writes while I/O is in flight.
 ///
 /// Only the worker that owns it touches it, and only slots with nothing in flight.
@@ -55,7 +59,9 @@ impl Buffers {
         let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns null on success");
         // SAFETY: the mapping is `length` bytes long, zeroed, and not shared yet.
         let bytes = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), length) };
-        fill_as(bytes, seed, data);
+        let (first, rest) = bytes.split_at_mut(if stride >= ALIKE_FROM { stride } else { length });
+        fill_as(first, seed, data);
+        rest.chunks_mut(stride).for_each(|slot| slot.copy_from_slice(first));
         let first_stamp = if matches!(data, Data::Zeros | Data::Repeated) { stride } else { 0 };
         Ok(Self { base, length, stride, slots, first_stamp })
     }
@@ -161,6 +167,18 @@ mod tests {
             assert_eq!(buffers.ptr(slot) as usize % 4096, 0);
         }
         assert_ne!(buffers.copy(0, 2300), buffers.copy(1, 2300));
+    }
+
+    #[test]
+    fn data_of_large_requests_depends_on_their_number_and_not_on_their_slot() {
+        let size = 1 << 20;
+        let buffers = Buffers::new(4, size, 1).unwrap();
+        (0..4).for_each(|slot| buffers.stamp(slot, size, 9));
+        let first = buffers.copy(0, size as usize);
+        assert!((1..4).all(|slot| buffers.copy(slot, size as usize) == first));
+        buffers.stamp(1, size, 10);
+        let other = buffers.copy(1, size as usize);
+        assert!(first.chunks(4096).zip(other.chunks(4096)).all(|(one, other)| one != other));
     }
 
     #[test]
