@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
+use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass};
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
@@ -71,29 +71,16 @@ pub(crate) fn step<'a>(
         writes_max: Bytes(0),
     });
     record.steps.push(StepRecord {
-        pace: None,
         name: name.to_owned(),
         engine: Some(EngineKind::Psync),
         engine_why: "depth 1: the smallest cost".to_owned(),
-        is_without_ramp: false,
         direct,
-        started_ns: 0,
         runtime_ns: INTERVALS * 100_000_000,
-        end_fsync_ns: 0,
         ended: Ended::Time,
-        fault: String::new(),
         streams: vec![stream],
-        background: Vec::new(),
         intervals,
-        errors: Vec::new(),
         device: Some(device),
-        cost: ThreadCost::default(),
-        steal: 0.0,
-        busy: 0.0,
-        pressure: None,
-        machine: Vec::new(),
-        app: None,
-        sort_ns: None,
+        ..StepRecord::default()
     });
     record.steps.last_mut().expect("just pushed")
 }

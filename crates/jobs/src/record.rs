@@ -209,26 +209,15 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
             .map(|result| result.caveat.clone())
             .find(|text| !text.is_empty())
             .unwrap_or_default(),
-        is_without_ramp: false,
         direct: job.direct && engine.is_some_and(EngineKind::does_io),
         started_ns: measured_ns.saturating_sub(start_ns),
         runtime_ns,
-        end_fsync_ns: 0,
         ended: if failed { Ended::Failed } else { Ended::Done },
-        pace: None,
-        fault: String::new(),
         streams,
-        background: Vec::new(),
         intervals: merger.finish(INTERVAL_NS, runtime_ns),
         errors,
-        device: None,
         cost,
-        steal: 0.0,
-        busy: 0.0,
-        pressure: None,
-        machine: Vec::new(),
-        app: None,
-        sort_ns: None,
+        ..StepRecord::default()
     }
 }
 

@@ -257,26 +257,16 @@ fn step_record(step: &Step) -> StepRecord {
         name: step.name.into(),
         engine: step.engine.map(|(kind, _)| kind),
         engine_why: step.engine.map(|(_, why)| why.into()).unwrap_or_default(),
-        is_without_ramp: false,
         direct: true,
         started_ns: 4_000_000_000,
         runtime_ns: (step.seconds * 1e9) as u64,
-        end_fsync_ns: 0,
         ended: step.ended,
-        pace: None,
-        fault: String::new(),
         streams: streams.collect(),
-        background: Vec::new(),
         intervals: vec![],
         errors: vec![],
-        device: None,
         cost: Default::default(),
         steal: 0.02,
-        busy: 0.0,
-        pressure: None,
-        machine: Vec::new(),
-        app: None,
-        sort_ns: None,
+        ..StepRecord::default()
     }
 }
 

@@ -8,7 +8,6 @@ mod table;
 
 pub use table::table;
 
-use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::record::{StepRecord, Stream};
 use qd1_model::units::Bytes;
@@ -235,26 +234,12 @@ fn step_of(run: Run) -> StepRecord {
         name: "virtual".to_owned(),
         engine: None,
         engine_why: String::new(),
-        is_without_ramp: false,
         direct: true,
-        started_ns: 0,
         runtime_ns,
-        end_fsync_ns: 0,
         ended: Ended::Time,
-        pace: None,
-        fault: String::new(),
         streams: vec![stream],
-        background: Vec::new(),
         intervals: run.intervals,
-        errors: Vec::new(),
-        device: None,
-        cost: ThreadCost::default(),
-        steal: 0.0,
-        busy: 0.0,
-        pressure: None,
-        machine: Vec::new(),
-        app: None,
-        sort_ns: None,
+        ..StepRecord::default()
     }
 }
 
