@@ -54,7 +54,7 @@ fn every_request_that_the_kernel_counts_is_shown() {
         dd(&["if=/dev/zero", &to, "bs=64k", "count=60", "oflag=direct", "conv=notrunc,fdatasync"]);
     });
     let change = counted(&disk).since(&before);
-    assert_eq!(objects[0]["rests_on"], "bpf_raw_tracepoints");
+    assert_eq!(objects[0]["rests_on"], "bpf_tracepoints");
     let of_dd = |op: &'static str| requests(&objects, op).filter(|request| request["comm"] == "dd");
     assert_eq!((of_dd("read").count(), bytes(of_dd("write"))), (400, 60 << 16));
     // Whoever else reads or writes the device is in both.

@@ -95,7 +95,7 @@ impl<'a> Lines<'a> {
             Format::Ndjson => line(&Start {
                 kind: "start",
                 schema_version: SCHEMA_VERSION,
-                rests_on: "bpf_raw_tracepoints",
+                rests_on: "bpf_tracepoints",
                 sees_queue: sees_start,
             }),
             Format::Csv => {
