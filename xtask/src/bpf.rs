@@ -33,10 +33,13 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
+/// The tools that are not here.
+pub(crate) fn missing() -> Vec<&'static str> {
+    [CLANG, STRIP].into_iter().filter(|tool| cmd::find(tool).is_none()).collect()
+}
+
 fn build(object: &Path) -> Result<()> {
-    for tool in [CLANG, STRIP] {
-        ensure!(cmd::find(tool).is_some(), "{tool} is missing; run `cargo xtask setup`");
-    }
+    ensure!(missing().is_empty(), "{} is missing; run `cargo xtask setup`", missing().join(", "));
     let source = cmd::root().join(OBJECT).with_extension("c");
     let dir = source.parent().context("the source has no directory")?;
     let mut clang = cmd::command(CLANG);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::tools::MDBOOK;
 use crate::{cmd, metadata};
@@ -139,6 +139,7 @@ fn render_help(ask: Ask<'_>) -> Result<String> {
     add_help(&mut helps, &[], ask)?;
     let topics = ask(Program::Binary, &["help", "--help"])?;
     let topics = topics.lines().find_map(|line| line.strip_prefix("Topics: ")).context("help names no topics")?;
+    ensure!(topics.ends_with('.'), "the topics of `qd1 help --help` take more than a line: {topics}");
     let topics = topics.trim_end_matches('.').split(", ").map(|topic| vec!["help", topic]);
     for args in OUTPUTS.iter().map(|args| args.to_vec()).chain(topics) {
         let printed = ask(Program::Binary, &args)?;

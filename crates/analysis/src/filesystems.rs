@@ -1,5 +1,5 @@
 //! From the Record of `qd1 filesystems` to its table: each figure of each filesystem over the rounds, and which of them
-//! differ significantly (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it
+//! differ significantly (`stats/randomized_blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it
 //! was.
 
 use qd1_model::environment::FilesystemClass;

@@ -148,7 +148,7 @@ pub struct Export(Stored);
 
 impl Export {
     /// Returns true if it has more lines than so many; one that cannot be unpacked counts as a line.
-    pub fn has_more_than(&self, most: usize) -> bool {
+    pub(crate) fn has_more_than(&self, most: usize) -> bool {
         self.0.lines().nth(most).is_some()
     }
 

@@ -184,6 +184,7 @@ int rq_complete(u64 *context)
 	struct on_its_way *it = map_lookup(&requests, &key);
 	if (!it || !it->issue_ns) {
 		count(UNSEEN);
+		map_delete(&requests, &key);
 		return 0;
 	}
 	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);

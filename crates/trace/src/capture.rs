@@ -14,8 +14,8 @@ use crate::event::Event;
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
 /// First kernel whose tracepoint of issue has the request alone.
 const ALONE_SINCE: (u32, u32) = (5, 11);
-/// First kernel whose tracepoint of completion has a block status instead of an error number.
-const STATUS_SINCE: (u32, u32) = (5, 16);
+/// First kernel that says when somebody asked for a request.
+const START_SINCE: (u32, u32) = (6, 5);
 /// Names of the programs.
 const START: &str = "io_start";
 const ISSUE: &str = "rq_issue";
@@ -37,7 +37,8 @@ pub struct Counts {
     pub completed: u64,
     /// Of these, events for which the ring had no room.
     pub lost: u64,
-    /// Of these, requests that were under way before the capture began, or that the table had no room for.
+    /// Of these, requests whose issue was not seen: under way before the capture began, ended without one, or too many for the
+    /// table.
     pub unseen: u64,
 }
 
@@ -47,8 +48,6 @@ pub struct Capture {
     ring: RingBuf<aya::maps::MapData>,
     /// Whether the kernel says when somebody asked for a request (`block_io_start`, from 6.5 on).
     sees_start: bool,
-    /// Whether its errors are block status codes, and not negative error numbers.
-    has_status: bool,
 }
 
 impl Capture {
@@ -63,12 +62,16 @@ impl Capture {
         loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
         let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
         let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
-        let sees_start = attach(&mut bpf, &btf, START, "block_io_start").is_ok();
-        attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
         attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
+        attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
+        let start = attach(&mut bpf, &btf, START, "block_io_start");
+        let sees_start = start.is_ok();
+        // Kernels before it have no such tracepoint, but for those that took it over.
+        if kernel_version() >= START_SINCE {
+            start?;
+        }
         let ring = bpf.take_map("events").context("the program has no ring")?;
-        let has_status = kernel_version() >= STATUS_SINCE;
-        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start, has_status })
+        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
     }
 
     /// Returns true if the kernel says how long requests waited before the device got them.
@@ -82,7 +85,7 @@ impl Capture {
     pub fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
         for _ in 0..Self::AT_ONCE {
             let Some(item) = self.ring.next() else { return false };
-            if let Some(event) = Event::parse(&item, self.has_status) {
+            if let Some(event) = Event::parse(&item) {
                 take(event);
             }
         }

@@ -1,12 +1,14 @@
 //! One completed request, as the program in the kernel reports it.
 
+use std::borrow::Cow;
+
 /// Length of an event in the ring, bytes: `struct event` of `bpf/trace.bpf.c`.
 const LENGTH: usize = 80;
 /// Longest name of a thread, with its end.
-const COMM: usize = 16;
+pub const COMM: usize = 16;
 
 /// A completed request of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When it was complete, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
@@ -24,8 +26,8 @@ pub struct Event {
     pub flags: u32,
     /// Process that asked for it; 0 for the kernel's idle task.
     pub pid: u32,
-    /// Name of its thread.
-    pub comm: String,
+    /// Name of its thread, up to the first zero.
+    pub comm: [u8; COMM],
     /// Its control group (v2), by inode; 0 without one.
     pub cgroup: u64,
     /// Error number, such as 5 for EIO; 0 for success.
@@ -68,13 +70,11 @@ const FUA: u32 = 1 << 17;
 const RAHEAD: u32 = 1 << 19;
 
 impl Event {
-    /// Reads an event of the ring; `None` for one of another length. `has_status`: its error is a block status.
-    pub(crate) fn parse(bytes: &[u8], has_status: bool) -> Option<Self> {
+    /// Reads an event of the ring; `None` for one of another length.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let comm = &bytes[LENGTH - COMM..];
-        let comm = &comm[..comm.iter().position(|byte| *byte == 0).unwrap_or(COMM)];
         let device = u32_at(44);
         Some(Self {
             complete_ns: u64_at(0),
@@ -86,8 +86,12 @@ impl Event {
             device: (device >> 20, device & 0xf_ffff),
             flags: u32_at(48),
             pid: u32_at(52),
-            errno: if has_status { errno_of(u32_at(56)) } else { u32_at(56).cast_signed().unsigned_abs() },
-            comm: String::from_utf8_lossy(comm).into_owned(),
+            // Older kernels report a negative error number, newer ones (5.16, and others that took it over) a block status.
+            errno: match u32_at(56).cast_signed() {
+                errno @ ..0 => errno.unsigned_abs(),
+                status => errno_of(status.unsigned_abs()),
+            },
+            comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"),
         })
     }
 
@@ -101,6 +105,18 @@ impl Event {
             3 => Op::Discard,
             _ => Op::Other,
         }
+    }
+
+    /// Returns the name of its thread.
+    #[must_use]
+    pub fn comm(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(name(&self.comm))
+    }
+
+    /// Returns true if its thread has this name.
+    #[must_use]
+    pub fn is_of(&self, comm: &str) -> bool {
+        name(&self.comm) == comm.as_bytes()
     }
 
     /// Returns its kind in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).
@@ -127,11 +143,16 @@ impl Event {
     }
 }
 
-/// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for one without.
+/// A name up to its end.
+fn name(comm: &[u8; COMM]) -> &[u8] {
+    &comm[..comm.iter().position(|byte| *byte == 0).unwrap_or(COMM)]
+}
+
+/// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for those that moved between versions.
 fn errno_of(status: u32) -> u32 {
     match status {
         0 => 0,
-        // EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM
+        // EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK, EREMOTEIO, EBADE, ENODATA, EILSEQ, ENOMEM, EAGAIN, EBUSY
         1 => 95,
         2 => 110,
         3 => 28,
@@ -141,6 +162,8 @@ fn errno_of(status: u32) -> u32 {
         7 => 61,
         8 => 84,
         9 => 12,
+        12 => 11,
+        13 => 16,
         _ => 5,
     }
 }
@@ -159,15 +182,15 @@ mod tests {
             bytes.extend(value.to_ne_bytes());
         }
         bytes.extend(b"etcd\0garbage....");
-        let event = Event::parse(&bytes, true).unwrap();
+        let event = Event::parse(&bytes).unwrap();
         assert_eq!((event.complete_ns, event.queue_ns, event.device_ns), (9_000_000, Some(1_000), 2_000));
         assert_eq!((event.sector, event.cgroup, event.bytes, event.device), (2_048, 7, 4096, (254, 16)));
-        assert_eq!((event.pid, event.errno, event.comm.as_str()), (42, 5, "etcd"));
+        assert_eq!((event.pid, event.errno, &*event.comm()), (42, 5, "etcd"));
         assert_eq!((event.op(), event.letters().as_str(), event.total_ns()), (Op::Write, "WFS", 3_000));
         bytes[60] = 0;
-        assert_eq!(Event::parse(&bytes, true).unwrap().queue_ns, None, "its start was not seen");
+        assert_eq!(Event::parse(&bytes).unwrap().queue_ns, None, "its start was not seen");
         bytes[56..60].copy_from_slice(&(-28i32).to_ne_bytes());
-        assert_eq!(Event::parse(&bytes, false).unwrap().errno, 28, "an error number of kernels before 5.16");
-        assert_eq!(Event::parse(&bytes[..LENGTH - 1], true), None);
+        assert_eq!(Event::parse(&bytes).unwrap().errno, 28, "an error number of kernels before 5.16");
+        assert_eq!(Event::parse(&bytes[..LENGTH - 1]), None);
     }
 }

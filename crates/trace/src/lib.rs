@@ -1,7 +1,7 @@
 //! Asks the kernel about block requests by BPF. Capture only: nothing is judged here.
 //!
-//! [`Capture`] loads the committed object (`bpf/trace.bpf.c`, built by `cargo xtask bpf`) and attaches it to raw
-//! tracepoints. It needs no tracefs, no kprobes and no compiler; where the kernel's fields are is found when it is loaded.
+//! [`Capture`] loads the committed object (`bpf/trace.bpf.c`, built by `cargo xtask bpf`) and attaches it to
+//! tracepoints whose arguments the kernel describes (BTF). It needs no tracefs, no kprobes and no compiler; where the kernel's fields are is found when it is loaded.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -9,4 +9,4 @@ mod capture;
 mod event;
 
 pub use capture::{Capture, Counts, Device};
-pub use event::{Event, Op};
+pub use event::{COMM, Event, Op};

@@ -54,7 +54,7 @@ impl Paths {
                 }
                 (TokenTree::Group(group), _) if before.ends_with('#') || before.ends_with("#!") => {
                     if is_test(&group.stream()) {
-                        rest = if before.ends_with('!') { &[] } else { after_item(tail) };
+                        rest = if before.ends_with('!') { &[] } else { after_item(tail, is_module) };
                     } else {
                         self.attribute(group.stream());
                     }
@@ -160,11 +160,11 @@ fn plain(word: &proc_macro2::Ident) -> String {
     word.to_string().trim_start_matches("r#").to_owned()
 }
 
-/// What follows an item.
-fn after_item(tokens: &[TokenTree]) -> &[TokenTree] {
+/// What follows an item; inside of one, what follows a field, a variant or an argument.
+fn after_item(tokens: &[TokenTree], is_module: bool) -> &[TokenTree] {
     let is_end = |token: &TokenTree| match token {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-        token => is(token, ';'),
+        token => is(token, ';') || (!is_module && is(token, ',')),
     };
     tokens.iter().position(is_end).map_or(&[], |end| &tokens[end + 1..])
 }

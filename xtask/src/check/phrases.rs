@@ -29,7 +29,7 @@ const PHRASES: &[(&str, &str)] = &[
 
 /// Prose, and sentences in code: not those of assertions and tests.
 const PLACES: [&str; 2] = [
-    "language: Markdown\nignores: [docs/cli.md, docs/fio.md]\nrule: { kind: inline, regex: PHRASE }",
+    "language: Markdown\nignores: [docs/cli.md, docs/fio.md]\nrule: { any: [{ kind: inline, regex: PHRASE }, { kind: pipe_table_cell, regex: PHRASE }] }",
     "language: Rust\nignores: ['xtask/**', '**/tests/**', '**/tests.rs']\nrule:\n  kind: string_content\n  regex: PHRASE\n  not:\n    \
      any:\n      - { inside: { kind: macro_invocation, regex: '^(debug_)?assert', stopBy: end } }\n      \
      - { inside: { kind: mod_item, follows: { kind: attribute_item, regex: 'cfg\\(test\\)' }, stopBy: end } }",

@@ -60,10 +60,10 @@ impl Archive {
             let mut ldd = cmd::command("ldd");
             let said = cmd::capture(ldd.arg(program).env("LD_LIBRARY_PATH", packages.library_path()))?;
             for (name, file) in libraries(&said)? {
-                self.program(
-                    &format!("lib64/{name}"),
-                    &fs::read(&file).with_context(|| format!("cannot read {file}"))?,
-                )?;
+                let inside = format!("lib64/{name}");
+                if !self.0.path().join(&inside).exists() {
+                    self.program(&inside, &fs::read(&file).with_context(|| format!("cannot read {file}"))?)?;
+                }
             }
         }
         self.program(path, &fs::read(program).with_context(|| format!("cannot read {}", program.display()))?)

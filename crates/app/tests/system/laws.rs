@@ -129,12 +129,15 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let is_sharp = high / low < 4.5;
     let app = ["app", "sqlite", site.place.dir_str(), "--runtime", "2s", "--json", "--quiet"];
     let app: Report = serde_json::from_value(json(real_time(&site.place, &app))).unwrap();
-    let rate = app.summary.stream("wal-full", OpClass::Commit).unwrap().iops.value;
+    let rate = app.summary.stream("wal-full", OpClass::Commit).unwrap().iops.value.unwrap();
     let knowing = json(site.place.qd1(&["predict", "--from", id, "--json", "--no-save"]));
-    let Some(rate) = rate.filter(|_| is_sharp) else { return };
+    if !is_sharp {
+        println!("the machine's stalls leave the commits less known than the model");
+        return;
+    }
     let (_, low, high) = predicted(&knowing, "sqlite_wal_full", 1);
     assert_eq!(row(&knowing, "sqlite_wal_full", 1)["disks_before"], 1);
-    assert!(low < rate && rate < high && high / low < 4.0, "{rate} commits/s, {low} to {high}");
+    assert!(low < rate && rate < high && high / low < 3.5, "{rate} commits/s, {low} to {high}");
     let shown = String::from_utf8(site.place.qd1(&["predict", "--from", id]).output().unwrap().stdout).unwrap();
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("this machine before (disks): SQLite (1)."), "{shown}");

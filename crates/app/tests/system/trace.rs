@@ -65,7 +65,8 @@ fn every_request_that_the_kernel_counts_is_shown() {
     assert!(change.flushes > 0, "fdatasync sends one");
     let end = objects.last().unwrap();
     let shown = objects.len() as u64 - 2;
-    assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), shown + int(&end["lost"])), "{end}");
+    let all = shown + int(&end["lost"]) + int(&end["unseen"]);
+    assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), all), "{end}");
     for request in requests(&objects, "read") {
         assert!(int(&request["device_ns"]) > 0 && request["errno"] == 0, "{request}");
         // Kernels from 6.5 on say when somebody asked.
@@ -87,6 +88,28 @@ fn only_what_was_chosen_is_shown_and_no_more_than_that() {
     let sizes: Vec<u64> = requests(&objects, "write").map(|request| int(&request["bytes"])).collect();
     assert_eq!(sizes, [65_536; 5], "{objects:?}");
     assert_eq!(objects.len(), 7, "{objects:?}");
+}
+
+#[test]
+fn it_ends_in_time_and_shows_what_happened_around_slow_requests() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let from = format!("if={}", disk.path());
+    let read = || dd(&[&from, "of=/dev/null", "bs=4k", "count=20", "iflag=direct"]);
+    // Every request takes longer than a nanosecond, and none an hour.
+    for (slow, shown) in [("1ns", 20), ("1h", 0)] {
+        let place = Place::new();
+        let mut trace =
+            Running::start(place.command(&["trace", disk.path(), "--slow", slow, "--runtime", "2s", "--json"]));
+        let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
+        lines.next().expect("it begins").unwrap();
+        read();
+        let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        assert_eq!(requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), shown, "{slow}");
+        assert_eq!(rest.last().unwrap()["type"], "end");
+        let said = std::io::read_to_string(trace.0.stderr.take().unwrap()).unwrap();
+        assert!(said.contains("waiting for requests of loop") && said.contains("of them took"), "{said}");
+        assert_eq!(trace.0.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]

@@ -51,7 +51,8 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let used = page.text.lines().count() + foot.len() + 1;
     // A blank line before the table, and one before the findings.
     // The finding that matters most is told with what to do; of the table fewer lines are then shown.
-    let first = worth_telling(report).next().map_or(0, |finding| lines(style, |page| tell(page, finding, true)).len());
+    let worst = worth_telling(report).next();
+    let first = worst.map_or(0, |finding| lines(style, |page| tell(page, finding, true)).len());
     // Of a check all classes are the answer.
     let (table_min, table_least) = match report.verdicts.is_empty() {
         true => (TABLE_MIN, TABLE_LEAST),
@@ -60,7 +61,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let room = most.saturating_sub(used + 1 + table_min.min(table.len()) + 1);
     let room = room.max(first.min(most.saturating_sub(used + 1 + table_least.min(table.len()) + 1)));
     // What makes these figures doubtful has a place, whatever the answer takes; last rows of the table give way.
-    let critical = worth_telling(report).next().filter(|finding| finding.severity == Severity::Critical);
+    let critical = worst.filter(|finding| finding.severity == Severity::Critical);
     let title = critical.map_or(0, |finding| lines(style, |page| tell(page, finding, false)).len());
     let room = room.max(title);
     let findings = findings(report, style, room);
@@ -231,6 +232,7 @@ mod tests {
                 }
                 let text = screen(&report, 80);
                 assert!(text.contains("CRITICAL  Something else used"), "{text}");
+                assert!(text.lines().count() <= SMALLEST, "{text}");
             }
         }
     }

@@ -239,9 +239,10 @@ fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
         Some(word) => word.split(' ').next().unwrap_or(word),
         None => "not rated",
     };
-    let is_open = |at: usize| at == 0 && word == "open";
-    let bound = reads.bounds.iter().enumerate().find(|(at, bound)| bound.word == word || is_open(*at));
-    let bound = bound.map(|(_, bound)| bound).or(reads.bounds.last());
+    let bound = match word {
+        "open" => reads.bounds.first(),
+        _ => reads.bounds.iter().find(|bound| bound.word == word).or(reads.bounds.last()),
+    };
     let bound = bound
         .map_or_else(String::new, |bound| format!(", {} <={}", bound.word, words::threshold(metric.unit, bound.up_to)));
     let gap = (TITLE - 2).saturating_sub(word.chars().count());

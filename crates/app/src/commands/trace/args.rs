@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use qd1_model::Bytes;
-use qd1_trace::{Event, Op};
+use qd1_trace::{COMM, Event, Op};
 
 use crate::args::{Choice, choice, duration};
 
@@ -28,7 +28,7 @@ pub(crate) struct TraceArgs {
     /// End after this time [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) runtime: Option<u64>,
-    /// End after this many lines
+    /// End after this many requests
     #[arg(long, short, value_name = "N")]
     pub(super) count: Option<u64>,
     /// Only these operations, separated by commas
@@ -49,7 +49,7 @@ pub(crate) struct TraceArgs {
     /// Only requests that took at least this long, queue and device together
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) min_lat: Option<u64>,
-    /// Everything two seconds around each request chosen that took at least this long
+    /// All requests up to 2 s before and after each chosen one that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
     pub(super) slow: Option<u64>,
     /// Form of the lines
@@ -91,7 +91,7 @@ const FORMATS: [Choice<Format>; 4] = [
 
 /// The kernel keeps 15 bytes of a thread's name.
 fn thread_name(text: &str) -> Result<String, String> {
-    if text.len() <= 15 { Ok(text.to_owned()) } else { Err("names of threads have at most 15 bytes".to_owned()) }
+    if text.len() < COMM { Ok(text.to_owned()) } else { Err("names of threads have at most 15 bytes".to_owned()) }
 }
 
 /// Which requests are shown.
@@ -107,7 +107,7 @@ impl Filter<'_> {
         let args = self.args;
         (args.op.is_empty() || args.op.contains(&event.op()))
             && args.pid.is_none_or(|pid| pid == event.pid)
-            && args.comm.as_ref().is_none_or(|comm| *comm == event.comm)
+            && args.comm.as_ref().is_none_or(|comm| event.is_of(comm))
             && self.cgroup.is_none_or(|cgroup| cgroup == event.cgroup)
             && args.min_size.is_none_or(|size| u64::from(event.bytes) >= size.0)
             && args.min_lat.is_none_or(|lat_ns| event.total_ns() >= lat_ns)

@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
                 let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
                 text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
                 let column = text.len();
-                text.extend(event.comm.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
+                text.extend(event.comm().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
                 let width = text[column..].chars().count();
                 text.extend(std::iter::repeat_n(' ', 16usize.saturating_sub(width)));
                 let _ = write!(text, "{:<7} {disk:<7} {letters:<3} ", event.pid);
@@ -139,7 +139,7 @@ impl<'a> Lines<'a> {
                 *text += &line(&Request {
                     kind: "request",
                     complete_ns,
-                    comm: &event.comm,
+                    comm: &event.comm(),
                     pid: event.pid,
                     cgroup: event.cgroup,
                     disk,
@@ -153,7 +153,7 @@ impl<'a> Lines<'a> {
                 });
             }
             Format::Csv => {
-                let comm = printable(&event.comm).replace('"', "\"\"");
+                let comm = printable(&event.comm()).replace('"', "\"\"");
                 let queue = event.queue_ns.map_or_else(String::new, |ns| ns.to_string());
                 let _ = writeln!(
                     text,
@@ -219,7 +219,7 @@ mod tests {
             device: (254, 0),
             flags: 1,
             pid: 4_194_303,
-            comm: "a\u{1b}[31mlonger".to_owned(),
+            comm: *b"a\x1b[31mlonger\0\0\0\0",
             cgroup: 0,
             errno,
         }

@@ -48,13 +48,13 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
         count: 0,
     };
     shown.text = shown.lines.head(sees_start);
+    let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
     if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
-        let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
         let slow = format_ns(slow_ns as f64);
         message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C ends"));
     }
     let stdout = std::io::stdout();
-    let mut out = std::io::BufWriter::with_capacity(1 << 16, stdout.lock());
+    let mut out = stdout.lock();
     loop {
         let may_have_more = capture.read(|event| shown.take(event));
         let is_over = signals.stop().load(Ordering::Relaxed)
@@ -74,15 +74,15 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     shown.lines.foot(&mut shown.text, counts);
     written(&mut out, &shown.text)?;
     if !args.quiet {
-        let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
         message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
         if let (Some(around), Some(slow_ns)) = (&shown.around, args.slow) {
             let (slow, times) = (format_ns(slow_ns as f64), thousands(around.slow()));
             message::print(format_args!("qd1: {times} of them took {slow} or longer"));
         }
-        let left_out = shown.around.as_ref().map_or(0, Around::left_out);
-        if left_out > 0 {
-            message::print(format_args!("qd1: {} requests before slow ones had no room", thousands(left_out)));
+        let cut_short = shown.around.as_ref().map_or(0, Around::cut_short);
+        if cut_short > 0 {
+            let count = thousands(cut_short);
+            message::print(format_args!("qd1: before {count} of these there were more requests than are kept"));
         }
     }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
@@ -138,7 +138,7 @@ fn written(out: &mut impl std::io::Write, text: &str) -> Result<bool> {
 fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
-        unseen => format!(", {} under way before it began", thousands(unseen)),
+        unseen => format!(", {} not seen from their start", thousands(unseen)),
     };
     let queue = if sees_start { "" } else { "; this kernel does not say how long requests queued (6.5 does)" };
     format!(
@@ -199,10 +199,13 @@ fn not_allowed(error: Error) -> Error {
     let advice = if !rustix::process::geteuid().is_root() {
         "run it as root"
     } else if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        "a container needs CAP_BPF and CAP_PERFMON"
+        "in a container, root needs CAP_BPF and CAP_PERFMON; elsewhere this kernel forbids it"
     } else {
         "the kernel does not describe itself (/sys/kernel/btf/vmlinux)"
     };
-    let reason = printable(&error.root_cause().to_string()).into_owned();
-    Problem::new(ProblemKind::Capability, format!("requests cannot be traced here: {error}: {reason}; {advice}")).into()
+    // Between the two, libraries repeat themselves.
+    let (what, root) = (error.to_string(), error.root_cause().to_string());
+    let reason = if what == root { what } else { format!("{what}: {root}") };
+    let message = format!("requests cannot be traced here: {}; {advice}", printable(&reason));
+    Problem::new(ProblemKind::Capability, message).into()
 }

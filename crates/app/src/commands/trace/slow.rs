@@ -6,7 +6,7 @@ use qd1_trace::Event;
 
 /// How long before and after a slow request, ns.
 const AROUND_NS: u64 = 2_000_000_000;
-/// Requests that are kept at most: 20 MB.
+/// Requests that are kept at most: about 20 MB.
 const KEPT_MAX: usize = 200_000;
 
 /// The requests of the last two seconds.
@@ -15,9 +15,12 @@ pub(super) struct Around {
     kept: VecDeque<Event>,
     /// Until when everything is shown, once one was slow.
     until_ns: Option<u64>,
-    /// Requests for which there was no room, and when the last of them was complete.
-    evicted: (u64, u64),
-    left_out: u64,
+    /// Requests that are kept at most.
+    room: usize,
+    /// When the last request for which there was no room was complete.
+    evicted_ns: Option<u64>,
+    /// Slow requests whose two seconds before had no room.
+    cut_short: u64,
     /// Slow requests.
     slow: u64,
 }
@@ -25,7 +28,7 @@ pub(super) struct Around {
 impl Around {
     /// Waits for requests of at least `slow_ns`.
     pub(super) fn new(slow_ns: u64) -> Self {
-        Self { slow_ns, kept: VecDeque::new(), until_ns: None, evicted: (0, 0), left_out: 0, slow: 0 }
+        Self { slow_ns, kept: VecDeque::new(), until_ns: None, room: KEPT_MAX, evicted_ns: None, cut_short: 0, slow: 0 }
     }
 
     /// Takes the next request, and shows what is to be shown. Only one that `counts` can be slow.
@@ -33,8 +36,7 @@ impl Around {
         let now_ns = event.complete_ns;
         if counts && event.total_ns() >= self.slow_ns {
             self.slow += 1;
-            let (count, last_ns) = std::mem::take(&mut self.evicted);
-            self.left_out += if last_ns + AROUND_NS >= now_ns { count } else { 0 };
+            self.cut_short += u64::from(self.evicted_ns.is_some_and(|evicted_ns| evicted_ns + AROUND_NS >= now_ns));
             self.kept.drain(..).filter(|kept| kept.complete_ns + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
             self.until_ns = Some(now_ns.saturating_add(AROUND_NS));
         }
@@ -45,12 +47,8 @@ impl Around {
         while self.kept.front().is_some_and(|kept| kept.complete_ns + AROUND_NS < now_ns) {
             self.kept.pop_front();
         }
-        if self.kept.len() >= KEPT_MAX
-            && let Some(oldest) = self.kept.pop_front()
-        {
-            let (count, last_ns) = self.evicted;
-            let is_recent = last_ns + AROUND_NS >= now_ns;
-            self.evicted = (if is_recent { count + 1 } else { 1 }, oldest.complete_ns);
+        if self.kept.len() >= self.room {
+            self.evicted_ns = self.kept.pop_front().map(|oldest| oldest.complete_ns);
         }
         self.kept.push_back(event);
     }
@@ -60,9 +58,9 @@ impl Around {
         self.slow
     }
 
-    /// Returns for how many requests before slow ones there was no room.
-    pub(super) const fn left_out(&self) -> u64 {
-        self.left_out
+    /// Returns before how many slow requests there was no room for all of the two seconds.
+    pub(super) const fn cut_short(&self) -> u64 {
+        self.cut_short
     }
 }
 
@@ -80,7 +78,7 @@ mod tests {
             device: (7, 0),
             flags: 0,
             pid: 1,
-            comm: String::new(),
+            comm: [0; 16],
             cgroup: 0,
             errno: 0,
         }
@@ -96,6 +94,18 @@ mod tests {
             around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
         }
         assert_eq!(shown, [2_000, 2_950, 3_000, 4_900]);
-        assert_eq!((around.left_out(), around.slow()), (0, 1));
+        assert_eq!((around.cut_short(), around.slow()), (0, 1));
+    }
+
+    #[test]
+    fn what_had_no_room_is_said_where_it_was_near_a_slow_request() {
+        let mut around = Around { room: 3, ..Around::new(50_000_000) };
+        let mut shown = Vec::new();
+        // Four within two seconds before a slow one, of which one has no room; long after it nothing is missing.
+        for (at_ms, took_ms) in [(0, 1), (100, 1), (200, 1), (300, 1), (400, 60), (9_000, 1), (9_100, 60)] {
+            around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
+        }
+        assert_eq!(shown, [100, 200, 300, 400, 9_000, 9_100]);
+        assert_eq!((around.cut_short(), around.slow()), (1, 2));
     }
 }
