@@ -15,7 +15,7 @@ typedef unsigned long long u64;
 #define always_inline inline __attribute__((always_inline))
 
 enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27 };
-enum { ANY = 0 };
+enum { ANY = 0, NO_EXIST = 1 };
 enum { OP_FLUSH = 2 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
@@ -92,8 +92,8 @@ struct {
 	uint(max_entries, 8388608);
 } events SEC(".maps");
 
-/* What was and was not recorded: 0 events for which the ring had no room, 1 requests whose issue was not seen or not kept,
- * 2 completed requests. */
+/* What was and was not recorded: 0 events for which the ring had no room, 1 requests whose issue or completion was not seen
+ * or not kept, 2 completed requests. */
 struct {
 	uint(type, MAP_PERCPU_ARRAY);
 	uint(max_entries, 3);
@@ -137,6 +137,15 @@ int io_start(u64 *context)
 	who(&it);
 	u64 key = (u64)rq;
 	/* One that the full table does not take is counted as unseen when it is complete. */
+	if (!map_update(&requests, &key, &it, NO_EXIST))
+		return 0;
+	/* The request before it in this memory is complete, and that was not seen: the kernel runs no program where another
+	 * run of the same one is interrupted, and none for tasks that a machine hides. */
+	struct on_its_way *before = map_lookup(&requests, &key);
+	if (before && before->issue_ns) {
+		count(COMPLETED);
+		count(UNSEEN);
+	}
 	map_update(&requests, &key, &it, ANY);
 	return 0;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use aya::maps::{PerCpuArray, RingBuf};
+use aya::maps::{HashMap, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::system::uname;
@@ -16,6 +16,8 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_
 const ALONE_SINCE: (u32, u32) = (5, 11);
 /// First kernel that says when somebody asked for a request.
 const START_SINCE: (u32, u32) = (6, 5);
+/// A request that the device has not completed: `struct on_its_way`.
+type OnItsWay = [u64; 6];
 /// Names of the programs.
 const START: &str = "io_start";
 const ISSUE: &str = "rq_issue";
@@ -37,9 +39,12 @@ pub struct Counts {
     pub completed: u64,
     /// Of these, events for which the ring had no room.
     pub lost: u64,
-    /// Of these, requests whose issue was not seen: under way before the capture began, ended without one, or too many for the
-    /// table.
+    /// Of these, requests whose issue was not seen (under way before the capture began, ended without one, or too many for
+    /// the table), or whose completion was not: the kernel does not run the program everywhere, and from 6.5 on that is seen
+    /// when the memory of the request is used again.
     pub unseen: u64,
+    /// Issued, and not seen to be complete at the end.
+    pub in_flight: u64,
 }
 
 /// Requests of one disk, or of all, from when it is made until it is dropped.
@@ -110,7 +115,11 @@ impl Capture {
         let map = self.bpf.map("counts").context("the program has no counts")?;
         let counts: PerCpuArray<_, u64> = PerCpuArray::try_from(map)?;
         let sum = |which: u32| -> Result<u64> { Ok(counts.get(&which, 0)?.iter().sum()) };
-        Ok(Counts { lost: sum(0)?, unseen: sum(1)?, completed: sum(2)? })
+        let requests = self.bpf.map("requests").context("the program has no table of requests")?;
+        let requests: HashMap<_, u64, OnItsWay> = HashMap::try_from(requests)?;
+        // The second word is the time of issue.
+        let in_flight = requests.iter().filter(|entry| entry.as_ref().is_ok_and(|(_, [_, issue_ns, ..])| *issue_ns != 0));
+        Ok(Counts { lost: sum(0)?, unseen: sum(1)?, completed: sum(2)?, in_flight: in_flight.count() as u64 })
     }
 
     /// How often to read at a million requests a second, so that the ring does not fill.

@@ -55,25 +55,33 @@ fn every_request_that_the_kernel_counts_is_shown() {
     });
     let change = counted(&disk).since(&before);
     assert_eq!(objects[0]["rests_on"], "bpf_tracepoints");
-    let of_dd = |op: &'static str| requests(&objects, op).filter(|request| request["comm"] == "dd");
-    assert_eq!((of_dd("read").count(), bytes(of_dd("write"))), (400, 60 << 16));
-    // Whoever else reads or writes the device is in both.
-    assert_eq!(requests(&objects, "read").count() as u64, change.reads);
-    assert_eq!(bytes(requests(&objects, "read")), change.read_bytes);
-    assert_eq!(bytes(requests(&objects, "write")), change.write_bytes);
-    assert_eq!(requests(&objects, "flush").count() as u64, change.flushes);
-    assert!(change.flushes > 0, "fdatasync sends one");
     let end = objects.last().unwrap();
     let shown = objects.len() as u64 - 2;
-    let all = shown + int(&end["lost"]) + int(&end["unseen"]);
-    assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), all), "{end}");
+    let not_shown = int(&end["lost"]) + int(&end["unseen"]);
+    assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), shown + not_shown), "{end}");
+    // The kernel does not run the program for each completion, wherever that is; each is counted.
+    let not_shown = not_shown + int(&end["in_flight"]);
+    let is_all = |seen: u64, all: u64, each: u64| seen <= all && all - seen <= not_shown * each;
+    let of_dd = |op: &'static str| requests(&objects, op).filter(|request| request["comm"] == "dd");
+    assert!(is_all(of_dd("read").count() as u64, 400, 1), "{} of 400; {end}", of_dd("read").count());
+    assert!(is_all(bytes(of_dd("write")), 60 << 16, 64 << 10), "{}; {end}", bytes(of_dd("write")));
+    // Whoever else reads or writes the device is in both.
+    let [reads, flushes] = ["read", "flush"].map(|op| requests(&objects, op).count() as u64);
+    assert!(is_all(reads, change.reads, 1), "{reads} of {}; {end}", change.reads);
+    assert!(is_all(flushes, change.flushes, 1), "{flushes} of {}; {end}", change.flushes);
+    for (op, all) in [("read", change.read_bytes), ("write", change.write_bytes)] {
+        assert!(is_all(bytes(requests(&objects, op)), all, 1 << 20), "{op}: {all}; {end}");
+    }
+    assert!(not_shown < 20, "{end}");
+    assert!(change.flushes > 0, "fdatasync sends one");
     for request in requests(&objects, "read") {
         assert!(int(&request["device_ns"]) > 0 && request["errno"] == 0, "{request}");
         // Kernels from 6.5 on say when somebody asked.
         assert_eq!(request["queue_ns"].is_number(), objects[0]["sees_queue"] == true, "{request}");
     }
     let places: Vec<u64> = of_dd("read").map(|request| int(&request["sector"])).collect();
-    assert_eq!(places, (0..400).map(|number| number * 8).collect::<Vec<_>>(), "in their order, where they were");
+    let in_order = places.is_sorted_by(|one, next| one < next);
+    assert!(in_order && places.iter().all(|sector| sector % 8 == 0 && *sector < 3200), "where they were: {places:?}");
 }
 
 #[test]
@@ -104,8 +112,11 @@ fn it_ends_in_time_and_shows_what_happened_around_slow_requests() {
         lines.next().expect("it begins").unwrap();
         read();
         let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
-        assert_eq!(requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), shown, "{slow}");
-        assert_eq!(rest.last().unwrap()["type"], "end");
+        let (seen, end) = (requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), rest.last().unwrap());
+        assert_eq!(end["type"], "end");
+        // The kernel does not run the program for each completion; each is counted.
+        let not_shown = (int(&end["unseen"]) + int(&end["in_flight"])) as usize;
+        assert!(seen <= shown && shown - seen <= not_shown, "{slow}: {seen}, {end}");
         let said = std::io::read_to_string(trace.0.stderr.take().unwrap()).unwrap();
         assert!(said.contains("waiting for requests of loop") && said.contains("of them took"), "{said}");
         assert_eq!(trace.0.wait().unwrap().code(), Some(0));

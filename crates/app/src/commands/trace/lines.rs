@@ -61,6 +61,7 @@ struct End {
     completed: u64,
     lost: u64,
     unseen: u64,
+    in_flight: u64,
 }
 
 fn line(object: &impl Serialize) -> String {
@@ -192,8 +193,8 @@ impl<'a> Lines<'a> {
     pub(super) fn foot(&self, text: &mut String, counts: Counts) {
         match self.form {
             Format::Ndjson => {
-                let Counts { completed, lost, unseen } = counts;
-                *text += &line(&End { kind: "end", completed, lost, unseen });
+                let Counts { completed, lost, unseen, in_flight } = counts;
+                *text += &line(&End { kind: "end", completed, lost, unseen, in_flight });
             }
             Format::Iolog => {
                 for disk in &self.opened {

@@ -138,7 +138,7 @@ fn written(out: &mut impl std::io::Write, text: &str) -> Result<bool> {
 fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
-        unseen => format!(", {} not seen from their start", thousands(unseen)),
+        unseen => format!(", {} not seen from start to end", thousands(unseen)),
     };
     let queue = if sees_start { "" } else { "; this kernel does not say how long requests queued (6.5 does)" };
     format!(
