@@ -261,7 +261,7 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
             Bytes(counted.read_bytes),
             detect::percent(from_device)
         ),
-        advice: "compare its reads with a test file larger than the memory (--size)".to_owned(),
+        advice: "to compare its reads, use a test file larger than memory (--size)".to_owned(),
         ..detect::base_finding(FindingId::CacheAnsweredFilesystem, Severity::Warning, 0.95)
     })
 }

@@ -353,7 +353,7 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     // A check over hours would speak for hours that the step did not see.
     let fault = record.step(&step.name).map_or("", |step| step.fault.as_str());
     if record.plan.over.is_some() && !fault.is_empty() {
-        return open(Some(figure), format!("step {} could not go on: {fault}", step.name));
+        return open(Some(figure), format!("step {} could not continue: {fault}", step.name));
     }
     if step.errors > 0 {
         return open(Some(figure), format!("{} requests of step {} failed", step.errors, step.name));

@@ -129,7 +129,7 @@ impl Job for LongCheckJob<'_> {
             return Err(Taken.into());
         }
         if record.is_unfinished() && record.over.is_some() {
-            message::print(format_args!("qd1: to go on: qd1 check --resume {}", record.id));
+            message::print(format_args!("qd1: to continue: qd1 check --resume {}", record.id));
         }
         let is_empty = record.steps.iter().all(|step| step.streams.is_empty() && step.fault.is_empty());
         Ok((!is_empty).then_some(Measured { record, failure, files: None }))
@@ -142,21 +142,21 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
     let path = place.path.display();
     if destroy::is_allowed(place, named)? != (target.kind == TargetKind::BlockDestroy) {
         let message = match target.kind {
-            TargetKind::BlockDestroy => format!("this run overwrites {path}; to go on, add --destroy {path}"),
+            TargetKind::BlockDestroy => format!("this run overwrites {path}; to continue, add --destroy {path}"),
             _ => format!("this run does not overwrite {path}; leave --destroy out"),
         };
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     let (then, now) = (&record.environment, &machine.environment(&place.path));
     if let Some(difference) = qd1_probe::same_disk::difference(then, now) {
-        let message = format!("{path} leads to another disk than this run measured ({difference}); is it mounted?");
+        let message = format!("{path} is not on the disk that this run measured ({difference}); is that one mounted?");
         return Err(Problem::usage(message).into());
     }
     // What is overwritten has to be known for certain, and what the devices are called may change with each start.
     let [before, after] = [then, now].map(|machine| machine.devices.first().map(|device| device.identity.as_str()));
     if target.kind == TargetKind::BlockDestroy && (before != after || before.is_none_or(str::is_empty)) {
         let message = format!(
-            "{path} has no serial number by which it could be known again, so this run cannot overwrite it any further; \
+            "{path} has no serial number to recognise it by, so this run cannot overwrite it any further; \
              `qd1 history show {}` prints what it measured",
             record.id
         );

@@ -159,7 +159,7 @@ fn headers(job: &mut FioJob, conflicts: &mut Remarks) {
     }
     if job.verify_offset.saturating_add(Limits::VERIFY_HEADER_BYTES) > job.verify_interval {
         let text = format!(
-            "behind verify_offset={}, no header fits the {} bytes of an interval",
+            "after verify_offset={}, an interval of {} bytes has no room for a header",
             job.verify_offset, job.verify_interval
         );
         conflicts.push(("verify_offset", text));

@@ -269,7 +269,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag(
         "warnings-fatal",
-        "No effect: what is doubtful is an error in any case",
+        "No effect: anything doubtful is always an error",
         FlagAction::Set(|flags, _| yes(&mut flags.warnings_fatal)),
     ),
     with(
@@ -288,7 +288,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag(
         "latency-log",
         "Logs of latency, in old versions",
-        FlagAction::Note("--latency-log has no effect, in fio neither: use write_lat_log in a job"),
+        FlagAction::Note("--latency-log has no effect, and has none in fio either: use write_lat_log in a job"),
     ),
     no("debug", FlagValue::Value, "Trace fio's own work", "it is about fio's insides"),
     no("merge-blktrace-only", FlagValue::Nothing, "Merge traces", "traces are neither written nor replayed"),

@@ -76,7 +76,7 @@ fn row(text: &mut String, option: &FioOption) {
             writeln!(text, "| {names} | refused | {} | {} |", cell(&help), cell(why))
         }
         Support::Refused(why) => {
-            writeln!(text, "| {names} | refused, but for {} | {} | {} |", code(option.plain), cell(&help), cell(why))
+            writeln!(text, "| {names} | refused, except {} | {} | {} |", code(option.plain), cell(&help), cell(why))
         }
         Support::Differs(how) => {
             writeln!(

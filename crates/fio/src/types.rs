@@ -270,9 +270,9 @@ words! {
     /// `unified_rw_reporting`.
     UnifiedReporting {
         #[default]
-        None = "none" | "0" => "Reads, writes and trims apart",
+        None = "none" | "0" => "Reads, writes and trims separately",
         Mixed = "mixed" | "1" => "All in one",
-        Both = "both" | "2" => "Apart, and then all in one",
+        Both = "both" | "2" => "Separately, and then all in one",
     }
 }
 

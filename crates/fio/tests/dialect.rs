@@ -355,7 +355,7 @@ fn headers_of_verification_divide_every_block() {
     assert_eq!(interval("bs=8k\nverify_interval=100"), 8192);
     assert_eq!(interval("bssplit=4k/50:6k/50"), 2048);
     let errors = file("[a]\nsize=1m\nrw=write\nverify=md5\nverify_offset=4000\n").unwrap_err();
-    assert!(errors.contains("j.fio:5:1: behind verify_offset=4000, no header fits"), "{errors}");
+    assert!(errors.contains("j.fio:5:1: after verify_offset=4000, an interval of 4096 bytes has no room"), "{errors}");
 }
 
 #[test]

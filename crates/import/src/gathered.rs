@@ -38,14 +38,14 @@ pub(crate) enum TooMuch {
 impl fmt::Display for TooMuch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Runs => write!(f, "has more than {RUNS_MAX} runs; give a part of them"),
+            Self::Runs => write!(f, "has more than {RUNS_MAX} runs; give only some of them"),
             Self::Steps => write!(
                 f,
                 "has a run with more than {STEPS_MAX} steps, too many to compare; fio's --group_reporting merges the \
                  processes of a job into one"
             ),
             Self::StepsOfAll => {
-                write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give a part of the runs")
+                write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give only some of the runs")
             }
             Self::Lines => f.write_str("has too many lines that are not part of a result; give the result alone"),
             Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; give it a shorter one"),

@@ -61,7 +61,7 @@ fn more_steps_than_can_be_compared_are_refused_in_every_form() {
 #[test]
 fn more_runs_than_can_be_compared_are_refused() {
     let line = sample("bonnie.csv");
-    assert!(error(&line.repeat(2001)).contains("more than 2000 runs; give a part of them"));
+    assert!(error(&line.repeat(2001)).contains("more than 2000 runs; give only some of them"));
     let again = joined(30_000, |at| format!("fio-3.33\n{}", block(at % 9)));
     assert!(error(&again).contains("more than 2000 runs"), "a job that comes again is another run");
     let processes = qd1_import::read("file", joined(60_000, |at| block(at % 100)).as_bytes()).unwrap();

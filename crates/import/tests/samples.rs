@@ -51,7 +51,7 @@ fn commits_of_a_report_are_known_by_their_syncs() {
         assert_eq!(value(step, OpClass::Commit, "iops"), iops);
         assert_eq!(value(step, OpClass::Commit, "sync_p50_ns"), sync_p50_ns);
         assert!(step.streams[0].figure("lat_p50_ns").is_none(), "a write without its sync is no commit");
-        assert!(says(&run, "writes and their syncs apart") && says(&run, "page cache"), "{:?}", run.missing);
+        assert!(says(&run, "writes and their syncs separately") && says(&run, "page cache"), "{:?}", run.missing);
     }
 }
 

@@ -154,7 +154,7 @@ fn one_file(
     };
     if job.ioengine.moves_data() && length < smallest {
         return fail(format!(
-            "{length} bytes of {named} hold no block of {smallest}; give a larger size or a smaller bs"
+            "{length} bytes of {named} are less than a block of {smallest}; give a larger size or a smaller bs"
         ));
     }
     Ok(FilePlan { path, kind, extent: Extent { start, length }, exists, have })

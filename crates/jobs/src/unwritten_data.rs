@@ -39,7 +39,7 @@ fn unwritten(job: &FioJob, file: &FilePlan) -> Option<String> {
     (empty > 0).then(|| {
         format!(
             "job `{}`: {} of {} bytes of {} were never written: reading them does not touch the disk, so the figures \
-             are too good; delete the file and have it made anew, or write it whole first",
+             are too good; delete the file and have it made again, or write it whole first",
             job.name,
             empty,
             file.needed(),

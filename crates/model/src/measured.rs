@@ -116,12 +116,12 @@ impl Aspect {
             | Self::Suite => None,
             Self::Instance => Some("another machine type has other limits and processors"),
             Self::Kernel => Some("another kernel may take other ways to the disk"),
-            Self::Processors => Some("short latencies are in part the processor's"),
+            Self::Processors => Some("short latencies are partly processor time"),
             Self::Memory => Some("more memory caches more of what is buffered"),
             Self::Tool => Some("tools count and time differently"),
             Self::Size => Some("a small test file may fit into a cache where a large one does not"),
-            Self::Engine => Some("engines cost differently, and at depth one that is in the figures"),
-            Self::Spoiled => Some("that run is not the disk alone"),
+            Self::Engine => Some("engines differ in overhead, which is part of the figures at depth one"),
+            Self::Spoiled => Some("that run measured more than the disk"),
             Self::Interrupted => Some("what came later was not measured"),
         }
     }

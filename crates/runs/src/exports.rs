@@ -120,7 +120,7 @@ impl Left {
     /// Takes what a run has.
     fn take(&mut self, run: &Record) -> Result<(), Problem> {
         let of = |left: usize, taken: usize, what: &str| {
-            let more = || Problem::usage(format!("the runs up to here have too many {what}; give a part of them"));
+            let more = || Problem::usage(format!("the runs up to here have too many {what}; give only some of them"));
             left.checked_sub(taken).ok_or_else(more)
         };
         self.intervals = of(self.intervals, intervals(run), "intervals")?;
@@ -279,7 +279,7 @@ mod tests {
         assert!(each > 0 && steps > 0);
         assert_eq!(within(3 * each, 3 * steps), Ok(()));
         let message =
-            |what: &str| Err(format!("line 3: the runs up to here have too many {what}; give a part of them"));
+            |what: &str| Err(format!("line 3: the runs up to here have too many {what}; give only some of them"));
         assert_eq!(within(3 * each - 1, 3 * steps), message("intervals"));
         assert_eq!(within(3 * each, 3 * steps - 1), message("steps"));
         // A run alone is a file like any.

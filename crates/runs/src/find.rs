@@ -76,7 +76,7 @@ pub fn looked_at<T: Send>(
     let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
         Found::Records(records) => records.into_iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) if export.has_more_than(most) => {
-            return Err(Problem::usage(format!("{name}: has more than {most} runs; give a part of them")).into());
+            return Err(Problem::usage(format!("{name}: has more than {most} runs; give only some of them")).into());
         }
         Found::Export(export) => export.each(|run| of(run.record)).with_context(|| name.clone().into_owned())?,
         Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
@@ -105,7 +105,7 @@ pub fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
         }
         Found::Others(_) => {
             let word = printable(word);
-            let message = format!("{word}: is of another tool, and has no charts; `qd1 compare` reads it");
+            let message = format!("{word}: comes from another tool, and has no charts; `qd1 compare` reads it");
             Err(Problem::usage(message).into())
         }
     }

@@ -19,9 +19,9 @@ pub(crate) enum Access {
 impl Access {
     pub(crate) const fn elsewhere(self) -> &'static str {
         match self {
-            Self::Keep => "set QD1_STORE to a file you can write; a run goes without it by --no-save",
+            Self::Keep => "set QD1_STORE to a file you can write, or use --no-save to run without a history",
             Self::Rounds => {
-                "a new check over hours needs QD1_STORE set to a file you can write, one that goes on, the history it began in"
+                "for a new check over hours, set QD1_STORE to a file you can write; to resume one, to the history it began in"
             }
             Self::Read => "set QD1_STORE to a history that you can read",
             Self::Remove => "set QD1_STORE to a copy of it that you can write",

@@ -44,8 +44,8 @@ pub(crate) fn drop_schema(server: &str, name: &str, env: &[(&'static str, OsStri
     });
     dropped.with_context(|| {
         format!(
-            "the schema {name} may be left in the server {server:?} (a password belongs into PGPASSWORD or ~/.pgpass); by \
-             hand: drop schema if exists {name} cascade"
+            "the schema {name} may still be on the server {server:?}; to remove it by hand: drop schema if exists {name} \
+             cascade (psql takes the password from PGPASSWORD or ~/.pgpass)"
         )
     })
 }

@@ -118,7 +118,8 @@ impl Capture {
         let requests = self.bpf.map("requests").context("the program has no table of requests")?;
         let requests: HashMap<_, u64, OnItsWay> = HashMap::try_from(requests)?;
         // The second word is the time of issue.
-        let in_flight = requests.iter().filter(|entry| entry.as_ref().is_ok_and(|(_, [_, issue_ns, ..])| *issue_ns != 0));
+        let in_flight =
+            requests.iter().filter(|entry| entry.as_ref().is_ok_and(|(_, [_, issue_ns, ..])| *issue_ns != 0));
         Ok(Counts { lost: sum(0)?, unseen: sum(1)?, completed: sum(2)?, in_flight: in_flight.count() as u64 })
     }
 

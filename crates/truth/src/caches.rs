@@ -109,7 +109,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
             let _ = writeln!(
                 text,
                 "  {:<44}{:>10.0} %",
-                "  of these, the stated size holds the truth",
+                "  of these, the stated size contains the truth",
                 tally.held.percent()
             );
         }

@@ -252,7 +252,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         let _ = writeln!(text, "  {name:<28}{:>6}{median:>10.2} %{worst:>10.2} %  {target}", errors.len());
     }
     let n = with.iops.len() + with.bytes.len();
-    let _ = writeln!(text, "  limits whose interval holds the truth: {} of {n}", with.held);
+    let _ = writeln!(text, "  limits whose interval contains the truth: {} of {n}", with.held);
     let _ = writeln!(
         text,
         "  limits missed: {}; bursts missed: {}; limits invented: {}",

@@ -301,7 +301,7 @@ pub fn study(seeds: Seeds, count: u64) -> Vec<Row> {
 /// The table.
 pub fn table(seeds: Seeds, count: u64) -> String {
     let mut text = format!("over: {count} days of each kind, {ROUNDS} rounds each, {seeds:?} seeds\n");
-    let _ = writeln!(text, "  % of the printed 95 % intervals that hold the figure of that day or hour (% printed)");
+    let _ = writeln!(text, "  % of the printed 95 % intervals that contain the figure of that day or hour (% printed)");
     let titles = FIGURES.iter().map(|figure| format!("{figure:>12}")).collect::<String>();
     let _ = writeln!(text, "  {:<16}{titles}{:>14}{:>12}{:>20}", "", "hour's p99", "mean", "hours graded wrong");
     for row in study(seeds, count) {

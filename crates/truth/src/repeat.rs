@@ -279,7 +279,7 @@ pub struct Row {
     pub above: usize,
     /// Median of the upper over the lower limit.
     pub ratio: f64,
-    /// Mean interval score of those printed, over that of an oracle that knows the law (see `score.rs`).
+    /// Mean interval score of those printed, over that of an oracle that knows the distribution (see `score.rs`).
     pub over_oracle: f64,
 }
 
@@ -377,8 +377,8 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut text = format!("repeat: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
     let _ = writeln!(
         text,
-        "  % of the printed 95 % intervals that hold the long-run figure (% printed; median of upper / lower limit;\n  \
-         interval score / that of an oracle that knows the law)"
+        "  % of the printed 95 % intervals that contain the long-run figure (% printed; median of upper / lower limit;\n  \
+         interval score / that of an oracle that knows the distribution)"
     );
     let _ = writeln!(text, "  {:<32}{}", "", FIGURES.map(|figure| format!("{figure:>26}")).concat());
     let mut all: Vec<Row> = Vec::new();

@@ -207,7 +207,7 @@ fn the_knee_is_where_the_servers_are_all_busy() {
         cells += surface.cells.len();
         false_alarms += by_littles_law(&surface);
     }
-    println!("knee, {}; the interval holds it in {held}", summary(&mut errors));
+    println!("knee, {}; the interval contains it in {held}", summary(&mut errors));
     println!("Little's law: {false_alarms} of {cells} cells of healthy devices flagged");
     assert_eq!(false_alarms, 0);
     assert!(errors[errors.len() / 2] < 0.1, "{errors:?}");

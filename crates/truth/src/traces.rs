@@ -149,7 +149,7 @@ impl Claims {
         let percent = |held: usize| 100.0 * held as f64 / self.all.max(1) as f64;
         let ratio = self.ratios.get(self.ratios.len() / 2).copied().unwrap_or(f64::NAN);
         format!(
-            "{} of {} printed; 95 % intervals hold in {:.1} %, 90 % intervals in {:.1} %; median ratio of the ends {ratio:.3}",
+            "{} of {} printed; 95 % intervals right in {:.1} %, 90 % intervals in {:.1} %; median upper / lower limit {ratio:.3}",
             self.ratios.len(),
             self.all,
             percent(self.held_95),

@@ -64,7 +64,7 @@ fn of_large_file(record: &Record) -> Option<Finding> {
     let what = if files.size.0 > memory.0 { "is partly answered from" } else { "fits into" };
     Some(Finding {
         title: format!(
-            "the large file of {} {what} the memory of {memory}: its reads are the page cache's",
+            "the large file of {} {what} the memory of {memory}: the page cache answered its reads",
             files.size
         ),
         evidence: format!("steps {}", names.join(", ")),
@@ -110,7 +110,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 device.counted.reads
             ),
             advice: if step.direct {
-                "The read figures of this step are memory's. Use a block device or a filesystem that honours O_DIRECT."
+                "The read figures of this step describe memory, not the disk. Use a block device or a filesystem that honours O_DIRECT."
             } else {
                 "Use direct I/O, or a test file much larger than memory."
             }

@@ -48,7 +48,7 @@ fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
         title: format!("the slowest {name}s of step {} waited for a processor {share} of their time", step.name),
         evidence: format!("of the slowest 0.1 %, each on its own; {}", shown.join("; ")),
         advice:
-            "This part of the tail is made by this machine and not by the disk. Stop other programs (`top` shows which keep \
+            "This part of the tail is caused by this machine, not by the disk. Stop other programs (`top` shows which keep \
              the processors busy), and measure again."
                 .to_owned(),
         ..base_finding(FindingId::CpuSpoiledTail, Severity::Warning, 0.85)
@@ -100,7 +100,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
         advice: format!(
             "{}top other programs (`top` shows them){}, or give this machine or container more processors.",
             match record.plan.subject {
-                Subject::Check => "What passes stands, since the disk can only be faster; for the rest s",
+                Subject::Check => "Passing grades stand, since the disk can only be faster; for the others, s",
                 _ => "The disk can only be faster than these figures. S",
             },
             if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }

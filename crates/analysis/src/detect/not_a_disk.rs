@@ -29,7 +29,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 fn engine_finding(record: &Record) -> Option<Finding> {
     let engine = record.steps.iter().find_map(|step| step.engine.filter(|engine| !engine.does_io()))?;
     Some(Finding {
-        title: format!("engine {} makes no I/O: the figures are not those of a disk", engine.name()),
+        title: format!("engine {} does no I/O: the figures are not those of a disk", engine.name()),
         evidence: "asked for with --engine".to_owned(),
         advice: "Leave --engine out to measure the disk.".to_owned(),
         ..base_finding(FindingId::NotADisk, Severity::Critical, 1.0)
@@ -52,7 +52,7 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
         FilesystemClass::Disk => return None,
         FilesystemClass::Memory => (
             Severity::Critical,
-            format!("{} keeps its files in memory: every figure is memory's, not a disk's", layered(fs)),
+            format!("{} keeps its files in memory: every figure describes memory, not a disk", layered(fs)),
             "Choose a path on a disk, for example /var/tmp or the directory of the database.",
         ),
         FilesystemClass::Pseudo => (
@@ -94,11 +94,11 @@ fn layered(fs: &Filesystem) -> String {
 fn device_finding(device: &Device) -> Option<Finding> {
     let (severity, title) = match device.kind.as_str() {
         "zram" | "ram" => {
-            (Severity::Critical, format!("{} is a device in memory: every figure is memory's", device.name))
+            (Severity::Critical, format!("{} is a device in memory: every figure describes memory", device.name))
         }
         _ if device.is_backed_by_memory => (
             Severity::Critical,
-            format!("{} is a loop device over a file in memory: every figure is memory's", device.name),
+            format!("{} is a loop device over a file in memory: every figure describes memory", device.name),
         ),
         "loop" => (
             Severity::Info,

@@ -86,7 +86,7 @@ fn beside_etcd(step: &StepRecord) -> Option<Finding> {
         step: step.name.clone(),
         title: format!("something else used the device during step {}", step.name),
         evidence: format!(
-            "{} written with {} syncs, of which etcd is allowed {}: about {} more than expected",
+            "{} written with {} syncs; etcd accounts for at most {}: about {} more than expected",
             Bytes(device.write_bytes),
             syncs,
             Bytes(allowed as u64),

@@ -28,9 +28,9 @@ fn finding(record: &Record, step: &StepRecord, pace: Pace) -> Option<Finding> {
     Some(Finding {
         step: step.name.clone(),
         title: format!(
-            "the disk cannot sustain {} commits a second, one after another: {}",
-            commits(asked_iops),
-            commits(sustained_iops)
+            "the disk sustains {} commits a second, one after another, not {}",
+            commits(sustained_iops),
+            commits(asked_iops)
         ),
         evidence: format!(
             "{sustained_iops:.1} requests a second of {asked_iops:.0} before step {}, which was offered {offered_iops:.1} instead",
@@ -56,7 +56,7 @@ mod tests {
     fn what_a_disk_does_not_sustain_is_said_and_what_it_does_is_not() {
         let slow = found(63.0);
         assert_eq!(testing::ids(&slow), ["pace"]);
-        assert_eq!(slow[0].title, "the disk cannot sustain 120 commits a second, one after another: 63");
+        assert_eq!(slow[0].title, "the disk sustains 63 commits a second, one after another, not 120");
         assert!(slow[0].evidence.contains("offered 31.5 instead"), "{}", slow[0].evidence);
         assert_eq!(found(150.0), []);
     }

@@ -97,8 +97,8 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
         step: one.step.name.clone(),
         title: format!("step {} ran into a rate limit: {rate}{bytes}, and no more", one.step.name),
         evidence: [vec![flat], strong, weak].concat().join("; "),
-        advice: "The figures of this step are the limiter's, not the disk's. qd1 limits finds which limits there are, \
-                 what a burst holds and which one binds at which block size."
+        advice: "The figures of this step describe the limiter, not the disk. qd1 limits finds which limits there \
+                 are, what a burst holds and which one binds at which block size."
             .to_owned(),
         ..base_finding(FindingId::RateLimited, Severity::Warning, confidence)
     })

@@ -151,15 +151,14 @@ pub(super) fn collect(record: &Record) -> FeatureSet {
     found.waited = waited(record);
     if found.waited > 0.0 {
         let share = share(found.waited);
-        let why =
-            format!("the workers waited for a processor {share} of their time, and seem as unsteady as a disk would");
+        let why = format!("the workers waited for a processor {share} of their time, which resembles an unsteady disk");
         found.missing.push(format!("how steady the disk itself is: {why}"));
         found.features.retain(|feature| !UNSTEADY.contains(&feature.name));
     }
     found.limited = is_limited(&found.features);
     if found.limited {
-        let why = "as many reads a second one at a time as with many in flight, and in order as at random";
-        found.missing.push(format!("what is behind a limit of requests: {why}"));
+        let why = "reads are equally fast one at a time and with many in flight, in order and at random";
+        found.missing.push(format!("what is behind a limit on requests: {why}"));
     }
     found.parts = parts(&found.features);
     found
@@ -278,11 +277,11 @@ fn quantile(bins: &[(u16, u32)], rank: f64) -> f64 {
 
 fn near_far(found: &mut FeatureSet, far: &Step<'_>, near: Option<&Step<'_>>) {
     let Some(near) = near else {
-        found.missing.push("whether distance costs time: no reads within a small part of the file".to_owned());
+        found.missing.push("whether distance costs time: no reads stay within a small part of the file".to_owned());
         return;
     };
     let value = near.median_ns() / far.median_ns().max(1.0);
-    let text = format!("reads within {} take {:.0} % of those over {}", near.work.size, value * 100.0, far.work.size);
+    let text = format!("reads within {} take {:.0} % as long as over {}", near.work.size, value * 100.0, far.work.size);
     found.features.push(Feature { name: "near_far", value, text });
 }
 
@@ -292,13 +291,13 @@ fn sequential(found: &mut FeatureSet, far: &Step<'_>, forward: Option<&Step<'_>>
         return;
     };
     let value = far.median_ns() / forward.median_ns().max(1.0);
-    let text = format!("a read that goes on where the last one ended is {value:.1} times as fast as a random one");
+    let text = format!("a read that continues where the last one ended is {value:.1} times as fast as a random one");
     found.features.push(Feature { name: "seq_random", value, text });
 }
 
 fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
     let Some(deep) = deep else {
-        found.missing.push("what a deep queue gains: no random reads with many in flight".to_owned());
+        found.missing.push("what a deep queue gains: there are no random reads with many in flight".to_owned());
         return;
     };
     // Reads that share their step with writes have not the whole of its time.
@@ -310,13 +309,13 @@ fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
 
 fn slope(found: &mut FeatureSet, small: Option<&Step<'_>>, large: Option<&Step<'_>>) {
     let (Some(small), Some(large)) = (small, large) else {
-        found.missing.push("what a byte costs: no 1 MiB reads, one at a time".to_owned());
+        found.missing.push("what a byte costs: there are no 1 MiB reads, one at a time".to_owned());
         return;
     };
     let bytes = f64::from(large.block() - small.block());
     // Where size makes no difference at all the rate is beyond what any link has.
     let value = ((large.median_ns() - small.median_ns()) / bytes).max(0.01);
-    let text = format!("a byte more costs {value:.2} ns ({}, one request at a time)", format_rate(1e9 / value));
+    let text = format!("each extra byte costs {value:.2} ns ({}, one request at a time)", format_rate(1e9 / value));
     found.features.push(Feature { name: "size_slope", value, text });
 }
 
@@ -324,7 +323,7 @@ fn slope(found: &mut FeatureSet, small: Option<&Step<'_>>, large: Option<&Step<'
 fn commits(found: &mut FeatureSet, far: Option<&Step<'_>>, commits: &[Step<'_>]) {
     let plain = |step: &&Step<'_>| step.direct && step.in_flight() == 1 && step.block() == SMALL;
     let Some(step) = commits.iter().find(plain) else {
-        found.missing.push("what a write and a flush cost each: no direct commits of one writer".to_owned());
+        found.missing.push("what a write and a flush each cost: no direct commits by a single writer".to_owned());
         return;
     };
     let (Some(write), Some(sync)) = (&step.stream.write_part, &step.stream.sync_part) else { return };

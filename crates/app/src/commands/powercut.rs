@@ -97,7 +97,7 @@ pub(crate) struct CheckArgs {
     /// Leave the file of the run in place, also when nothing is lost
     #[arg(long)]
     keep: bool,
-    /// The disk alone lost its power: judge although this machine was not started again
+    /// Only the disk lost power: judge even though this machine was not restarted
     #[arg(long)]
     disk_alone: bool,
 }

@@ -241,7 +241,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         let count: usize = groups.iter().map(|group| group.runs.len()).sum();
         if groups.len() > DISKS_MAX || count > RUNS_MAX {
             let message =
-                format!("{}: has more than {DISKS_MAX} disks or {RUNS_MAX} runs; rank a part of them", shown(dir));
+                format!("{}: has more than {DISKS_MAX} disks or {RUNS_MAX} runs; rank only some of them", shown(dir));
             return Err(Problem::usage(message));
         }
     }

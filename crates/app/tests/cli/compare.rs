@@ -44,7 +44,7 @@ fn runs_of_the_history_are_compared_step_by_step() {
         .qd1(&["compare", "@previous", "@latest"])
         .assert()
         .success()
-        .stdout(predicate::str::contains("read32").and(predicate::str::contains("nobody knows")));
+        .stdout(predicate::str::contains("read32").and(predicate::str::contains("unknown")));
 }
 
 #[test]

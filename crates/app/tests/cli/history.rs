@@ -200,12 +200,12 @@ fn tags_and_notes_name_runs_and_keep_them() {
     // And so does a check over hours that may be resumed.
     let db = rusqlite::Connection::open(place.history()).unwrap();
     db.execute("UPDATE run SET unfinished = 1 WHERE id = ?", [&ids[1]]).unwrap();
-    assert_eq!(prune(&["--dry-run"]), "0 runs would be removed; 2 older with tags or notes, or that go on, stay\n");
+    assert_eq!(prune(&["--dry-run"]), "0 runs would be removed; 2 older with tags or notes, or resumable, kept\n");
     db.execute("UPDATE run SET unfinished = 0 WHERE id = ?", [&ids[1]]).unwrap();
     drop(db);
-    assert_eq!(prune(&["--dry-run"]), "1 run would be removed; 1 older with tags or notes, or that go on, stay\n");
+    assert_eq!(prune(&["--dry-run"]), "1 run would be removed; 1 older with tags or notes, or resumable, kept\n");
     assert_eq!(place.runs().len(), 3);
-    assert_eq!(prune(&[]), "1 run removed; 1 older with tags or notes, or that go on, stay\n");
+    assert_eq!(prune(&[]), "1 run removed; 1 older with tags or notes, or resumable, kept\n");
     let left: Vec<Value> = place.runs().into_iter().map(|row| row["id"].clone()).collect();
     assert_eq!(left, [ids[2].as_str(), ids[0].as_str()]);
     place.qd1(&["history", "tag", &ids[0], "before", "nightly", "--remove"]).assert().success();

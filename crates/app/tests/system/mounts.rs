@@ -273,7 +273,7 @@ fn a_full_filesystem_fails_the_job_with_its_name() {
 }
 
 /// Data that was read in order is cached in large folios, of which dropping 4 KiB drops nothing: ping read memory and said
-/// "dropped from the page cache before".
+/// "dropped from the page cache first".
 #[test]
 fn a_ping_of_a_file_reads_the_disk_also_where_the_file_is_cached() {
     let mounted = or_skip!(Mounted::ext4("nodiscard"));
@@ -318,7 +318,7 @@ fn a_run_does_not_go_on_on_another_filesystem_of_the_same_size() {
         tool(command, &args).unwrap();
     }
     let refused = place.qd1(&["check", "--resume", &id]).assert().code(2);
-    refused.stderr(predicate::str::contains("leads to another disk than this run measured"));
+    refused.stderr(predicate::str::contains("is not on the disk that this run measured"));
 }
 
 /// An XFS made anew was taken for the one before, and one that had grown for another.

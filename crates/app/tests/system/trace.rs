@@ -112,7 +112,8 @@ fn it_ends_in_time_and_shows_what_happened_around_slow_requests() {
         lines.next().expect("it begins").unwrap();
         read();
         let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
-        let (seen, end) = (requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), rest.last().unwrap());
+        let (seen, end) =
+            (requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), rest.last().unwrap());
         assert_eq!(end["type"], "end");
         // The kernel does not run the program for each completion; each is counted.
         let not_shown = (int(&end["unseen"]) + int(&end["in_flight"])) as usize;

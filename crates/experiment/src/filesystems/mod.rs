@@ -175,7 +175,7 @@ impl Filesystems {
         let on_loop = place.kind == PathKind::Directory;
         if on_loop && !Path::new("/dev/loop-control").exists() {
             let message = "there are no loop devices here (/dev/loop-control is missing, as in many containers); name a \
-                           block device with --destroy instead, or load the module loop";
+                           block device with --destroy instead, or load the loop module";
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         if self.options.destroy.is_some() {

@@ -52,7 +52,7 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
     }
     if !was_disk_alone && !header.boot.is_empty() && header.boot == boot_id() {
         return Err(not_tested(
-            "this machine was not started again since, so what is read may come from its memory; cut the power and check \
+            "this machine has not been restarted since, so reads may come from its memory; cut the power and check \
              again, or give --disk-alone if only the disk lost its power (the file is kept)"
                 .to_owned(),
         ));
@@ -63,7 +63,7 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(not_tested(format!(
                 "there is no {}: this is not the directory that was written to, its disk is not mounted, an earlier check \
-                 removed the file, or the disk lost it as a whole",
+                 removed the file, or the disk lost all of it",
                 path.display()
             )));
         }
@@ -232,7 +232,7 @@ mod tests {
     fn where_no_power_was_cut_nothing_is_claimed() {
         let (dir, file, notes) = committed(10);
         let why = |was_disk_alone| verify(dir.path(), &notes, was_disk_alone).unwrap_err().to_string();
-        assert!(why(false).contains("was not started again"), "{}", why(false));
+        assert!(why(false).contains("has not been restarted"), "{}", why(false));
         let writing = File::open(&file).unwrap();
         flock(&writing, FlockOperation::LockExclusive).unwrap();
         assert!(why(true).contains("still at work"), "{}", why(true));

@@ -38,7 +38,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .default("0"),
     FioOption::new("zero_buffers", "Write zeroes", ValueKind::Flag(|job| &mut job.zero_buffers)),
     switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1")
-        .quietly("each block is unique in any case, unless a pattern, zeros or like blocks are asked for"),
+        .quietly("each block is unique in any case, unless a pattern, zeros or identical blocks are asked for"),
     FioOption::new(
         "refill_buffers",
         "Fill the buffers anew for each write",
@@ -69,7 +69,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("512"),
     FioOption::new(
         "dedupe_percentage",
-        "How many blocks are like another, percent",
+        "How many blocks are identical to another, percent",
         ValueKind::Count { min: 0, max: 100, field: |job| &mut job.dedupe_percentage },
     ),
 ];

@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("roundrobin"),
     FioOption::new(
         "size",
-        "Bytes of the files of a clone, all together; or percent of what is there",
+        "Total size of a clone's files, or a percentage of what is there",
         ValueKind::Own {
             accepts: "a size as 4k or 1g, or a percentage as 50%",
             bare: false,
@@ -105,7 +105,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "io_size",
-        "Bytes to transfer, where that is not the size",
+        "Bytes to transfer, if different from the size",
         ValueKind::Amount(|job| &mut job.io_size),
     )
     .aliases(&["io_limit"]),

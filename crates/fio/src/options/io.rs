@@ -31,17 +31,17 @@ pub(super) const OPTIONS: &[FioOption] = &[
         ValueKind::Count { min: 1, max: 65_536, field: |job| &mut job.iodepth },
     )
     .default("1"),
-    depth("iodepth_batch", "Requests handed over in one go, at most; 0 for as many as there are", |job| {
+    depth("iodepth_batch", "Maximum number of requests submitted at once; 0 for as many as there are", |job| {
         &mut job.iodepth_batch
     })
     .aliases(&["iodepth_batch_submit"])
     .default("1"),
-    depth("iodepth_batch_complete_min", "Completions waited for in one go, at least; 0 to only look", |job| {
+    depth("iodepth_batch_complete_min", "Minimum number of completions to wait for; 0 only looks", |job| {
         &mut job.iodepth_batch_complete_min
     })
     .aliases(&["iodepth_batch_complete"])
     .default("1"),
-    depth("iodepth_batch_complete_max", "Completions taken in one go, at most", |job| {
+    depth("iodepth_batch_complete_max", "Maximum number of completions taken at once", |job| {
         &mut job.iodepth_batch_complete_max
     }),
     depth("iodepth_low", "Fill the queue again only when it has drained to this", |job| &mut job.iodepth_low),
@@ -87,7 +87,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .of(&["filestat"]),
     FioOption::new(
         "userspace_reap",
-        "Take completions from the ring without a call",
+        "Take completions from the ring without a system call",
         ValueKind::Flag(|job| &mut job.userspace_reap),
     )
     .of(&["libaio"])

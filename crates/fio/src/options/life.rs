@@ -56,10 +56,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .quietly("clones are always threads, given or not"),
     FioOption::new(
         "threads",
-        "Of profile=tiobench; fio takes it in any job",
+        "For profile=tiobench; fio takes it in any job",
         ValueKind::Own { accepts: "a number", bare: false, set: idle_number },
     )
-    .quietly("it has no effect, in fio neither: `thread` is what makes clones threads"),
+    .quietly("it has no effect, and has none in fio either: `thread` is what makes clones threads"),
     FioOption::new(
         "exitall",
         "End other jobs when this one ends; see exit_what",
@@ -144,7 +144,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     }),
     priority(
         "prioclass",
-        "Class of that: 1 real time, 2 best effort, 3 idle, 0 as it is",
+        "Priority class for the disk: 1 real time, 2 best effort, 3 idle, 0 unchanged",
         "a number from 0 to 3",
         |job, text, _| {
             job.prioclass = Some(super::count(text, 0, 3)?);

@@ -7,7 +7,7 @@ use crate::value::{self, TimeUnit};
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "rate",
-        "Bandwidth at most, bytes per second",
+        "Maximum bandwidth, bytes per second",
         ValueKind::Sizes { min: 0, field: |job| &mut job.rate },
     ),
     FioOption::new(
@@ -18,7 +18,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .aliases(&["ratemin"]),
     FioOption::new(
         "rate_iops",
-        "Requests per second at most",
+        "Maximum requests per second",
         ValueKind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops },
     ),
     FioOption::new(
@@ -78,7 +78,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .default("0"),
     idle("flow_watermark", "How far a job may be ahead of its flow", "a number", idle_number)
-        .quietly("it has no effect, in fio neither"),
+        .quietly("it has no effect, and has none in fio either"),
     FioOption::new(
         "flow_sleep",
         "Wait of a job that is ahead of its flow, microseconds",
@@ -133,7 +133,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("100"),
     FioOption::new(
         "latency_run",
-        "Go on adjusting the queue after latency_target was found",
+        "Continue adjusting the queue after latency_target was found",
         ValueKind::Bool(|job| &mut job.latency_run),
     )
     .default("0"),

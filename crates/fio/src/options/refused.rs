@@ -13,7 +13,8 @@ const PRIO: &str = "a job has one priority; see prio and prioclass";
 const CGROUP: &str = "start qd1 within the cgroup, as with systemd-run";
 const USER: &str = "start qd1 as that user, as with setpriv or sudo";
 const GPU: &str = "I/O to graphics memory is not supported";
-const PROFILE: &str = "it is for a built-in set of jobs; use a suite of qd1, see qd1 suites";
+const DEDUPE: &str = "duplicates always repeat earlier blocks (dedupe_percentage)";
+const PROFILE: &str = "it belongs to a built-in set of fio's jobs; use a suite instead (`qd1 suites` lists them)";
 
 /// An option that is refused.
 const fn no(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> FioOption {
@@ -31,7 +32,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .aliases(&["blocksize_unaligned"])
     .plain(&["0"]),
-    no("rw_sequencer", "sequential or identical", "How offsets go on after a run", RARE).plain(&["sequential"]),
+    no("rw_sequencer", "sequential or identical", "How offsets continue after a run", RARE).plain(&["sequential"]),
     no("serialize_overlap", "0 or 1", "Hold back requests that overlap others in flight", RARE).plain(&["0"]),
     no("fill_device", "0 or 1", "Write until the device is full", "qd1 leaves space free; give a size")
         .aliases(&["fill_fs"])
@@ -44,7 +45,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .plain(&["0"]),
     no("atomic", "0 or 1", "Atomic writes", "it needs a device feature that is not supported").plain(&["0"]),
-    no("verify_state_load", "0 or 1", "Go on from a saved state of verification", STATE).plain(&["0"]),
+    no("verify_state_load", "0 or 1", "Continue from a saved state of verification", STATE).plain(&["0"]),
     no("write_iolog", "a file", "Write each request to a file", REPLAY),
     no("read_iolog", "a file", "Replay requests from a file", REPLAY),
     no("read_iolog_chunked", "0 or 1", "Read the trace in pieces", REPLAY).plain(&["0"]),
@@ -88,17 +89,11 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("log_store_compressed", "0 or 1", "Leave logs compressed on disk", "compress the files afterwards")
         .plain(&["0"]),
     no("block_error_percentiles", "0 or 1", "Percentiles of trim errors", TRIM_ERRORS).plain(&["0"]),
-    no("dedupe_mode", "repeat or working_set", "Which blocks are alike", "dedupe_percentage repeats earlier blocks")
-        .plain(&["repeat"]),
-    no(
-        "dedupe_working_set_percentage",
-        "a number from 0 to 100",
-        "Size of the set of like blocks",
-        "dedupe_percentage repeats earlier blocks",
-    )
-    .plain(&["5"]),
-    no("dedupe_global", "0 or 1", "Like blocks across jobs", "dedupe_percentage repeats earlier blocks").plain(&["0"]),
-    no("profile", "tiobench or act", "A built-in set of jobs", "use a suite of qd1, see qd1 suites"),
+    no("dedupe_mode", "repeat or working_set", "Which blocks are identical", DEDUPE).plain(&["repeat"]),
+    no("dedupe_working_set_percentage", "a number from 0 to 100", "Size of the set of identical blocks", DEDUPE)
+        .plain(&["5"]),
+    no("dedupe_global", "0 or 1", "Identical blocks across jobs", DEDUPE).plain(&["0"]),
+    no("profile", "tiobench or act", "A built-in set of jobs", "use a suite instead (`qd1 suites` lists them)"),
     no("cgroup", "a name", "Run in this cgroup", CGROUP),
     no("cgroup_nodelete", "0 or 1", "Leave the cgroup", CGROUP).plain(&["0"]),
     no("cgroup_weight", "a number from 100 to 1000", "Weight of the cgroup", CGROUP),
@@ -129,14 +124,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("thp", "a number", "Huge pages for the mapping", RARE).of(&["mmap"]).plain(&["0"]),
     no("gpu_dev_ids", "numbers", "Graphics processors", GPU),
     no("gpu_dev_id", "a number", "Graphics processor", GPU),
-    no("numruns", "a value", "Of profile=tiobench: how often it runs", PROFILE),
-    no("block", "a value", "Of profile=tiobench: block size", PROFILE),
-    no("dir", "a value", "Of profile=tiobench: directory", PROFILE),
-    no("device-names", "a value", "Of profile=act: devices", PROFILE),
-    no("load", "a value", "Of profile=act: load factor", PROFILE),
-    no("test-duration", "a value", "Of profile=act: time", PROFILE),
-    no("threads-per-queue", "a value", "Of profile=act: threads", PROFILE),
-    no("read-req-num-512-blocks", "a value", "Of profile=act: size of reads", PROFILE),
-    no("large-block-op-kbytes", "a value", "Of profile=act: size of large blocks", PROFILE),
-    no("prep", "a value", "Of profile=act: fill the devices", PROFILE),
+    no("numruns", "a value", "For profile=tiobench: how often it runs", PROFILE),
+    no("block", "a value", "For profile=tiobench: block size", PROFILE),
+    no("dir", "a value", "For profile=tiobench: directory", PROFILE),
+    no("device-names", "a value", "For profile=act: devices", PROFILE),
+    no("load", "a value", "For profile=act: load factor", PROFILE),
+    no("test-duration", "a value", "For profile=act: time", PROFILE),
+    no("threads-per-queue", "a value", "For profile=act: threads", PROFILE),
+    no("read-req-num-512-blocks", "a value", "For profile=act: size of reads", PROFILE),
+    no("large-block-op-kbytes", "a value", "For profile=act: size of large blocks", PROFILE),
+    no("prep", "a value", "For profile=act: fill the devices", PROFILE),
 ];

@@ -159,7 +159,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         ValueKind::Size { min: 1024, max: 512 << 20, field: |job| &mut job.log_compression },
     )
     .quietly("logs are written while the job runs, not kept in memory; the files are the same"),
-    switch("per_job_logs", "Logs of each clone apart", |job| &mut job.per_job_logs, "1"),
+    switch("per_job_logs", "Separate logs for each clone", |job| &mut job.per_job_logs, "1"),
     FioOption::new(
         "clocksource",
         "Where fio takes the time from",

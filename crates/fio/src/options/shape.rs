@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
             Ok(())
         },
     }),
-    FioOption::new("ba", "Alignment of random offsets, where that is not the block size", ValueKind::Sizes {
+    FioOption::new("ba", "Alignment of random offsets, if different from the block size", ValueKind::Sizes {
         min: 1,
         field: |job| &mut job.ba,
     })
@@ -98,7 +98,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", ValueKind::Flag(|job| {
         &mut job.norandommap
     })),
-    idle("softrandommap", "Go on without the map of visited blocks where there is no memory for it", "0 or 1", idle_bool)
+    idle("softrandommap", "Continue without the map of visited blocks if there is no memory for it", "0 or 1", idle_bool)
         .default("0")
         .quietly("it has no effect: the map is always there"),
     FioOption::new("randrepeat", "The same random offsets in each run", ValueKind::Bool(|job| &mut job.randrepeat))
@@ -133,7 +133,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         max: u64::MAX,
         field: |job| &mut job.zonesize,
     }),
-    FioOption::new("zonerange", "Length of a zone, where that is not zonesize", ValueKind::Size {
+    FioOption::new("zonerange", "Length of a zone, if different from zonesize", ValueKind::Size {
         min: 0,
         max: u64::MAX,
         field: |job| &mut job.zonerange,

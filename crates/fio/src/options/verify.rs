@@ -35,7 +35,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .default("0")
     .plain(&["0"])
-    .differs("blocks are checked by the job's own thread; what is found is the same"),
+    .differs("blocks are checked by the job's own thread; the result is the same"),
     idle("verify_async_cpus", "Processors of the threads that check", "processors, as 0-3,5", |_, text, _| {
         let is_list =
             !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_digit() || b",-:".contains(&letter));
@@ -43,9 +43,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .quietly("it has no effect: blocks are checked by the job's own thread"),
     idle("verifysort", "Check in the order of the offsets", "0 or 1", idle_bool)
-        .quietly("it has no effect, in fio neither"),
+        .quietly("it has no effect, and has none in fio either"),
     idle("verifysort_nr", "How many blocks to sort at a time", "a number", idle_number)
-        .quietly("it has no effect, in fio neither"),
+        .quietly("it has no effect, and has none in fio either"),
     FioOption::new(
         "verify_backlog",
         "Check after this many writes, not at the end",
@@ -72,7 +72,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .plain(&["0"])
         .differs("no files are written: the report says what is wrong with which block"),
     idle("experimental_verify", "Check without a list of what was written", "0 or 1", idle_bool)
-        .quietly("it has no effect: what is checked is the same"),
+        .quietly("it has no effect: the same blocks are checked"),
     idle("verify_state_save", "Save the state of verification when the run is cut short", "0 or 1", idle_bool)
         .default("1")
         .plain(&["0"])

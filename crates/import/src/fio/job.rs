@@ -7,7 +7,7 @@ use crate::figures::{self, NO_SPREAD, Samples};
 use crate::gathered::{note, short};
 
 /// Said of commits.
-const APART: &str = "fio times writes and their syncs apart: commits have no latency as a whole";
+const APART: &str = "fio times writes and their syncs separately: whole commits have no latency";
 /// Said of groups.
 const UNLIKE: &str = "a group of jobs that do different things is compared by its name: its figures are of their sum";
 /// Said of percentiles that were left out.

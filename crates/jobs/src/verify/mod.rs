@@ -226,7 +226,7 @@ impl Verifier {
         }
         if found.checksum != code {
             let other = checksum::name(found.checksum).map_or(format!("number {}", found.checksum), str::to_owned);
-            return Err(format!("the header is of verify={other}, wanted {}", self.verify.name()));
+            return Err(format!("the header was made with verify={other}, wanted {}", self.verify.name()));
         }
         if let Some(sequence) = sequence {
             self.check_identity(&found, number, sequence)?;
@@ -253,7 +253,7 @@ impl Verifier {
             return Err(format!("the block was written by thread {}, wanted {}", found.thread, self.thread));
         }
         if found.number != sequence as u16 {
-            return Err(format!("the block is of write {}, wanted {}", found.number, sequence as u16));
+            return Err(format!("the block comes from write {}, wanted {}", found.number, sequence as u16));
         }
         if found.seed != wanted {
             return Err(format!("the header's seed is {:x}, wanted {wanted:x}", found.seed));

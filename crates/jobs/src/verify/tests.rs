@@ -107,7 +107,7 @@ fn an_older_write_of_a_block_is_found_where_it_is_known() {
         let older = verifier.fill(&mut old, 0, 0);
         let newer = verifier.fill(&mut new, 0, 0);
         let lost = verifier.check(&old, 0, Some(&newer)).unwrap_err();
-        assert_eq!(lost.what, "the block is of write 0, wanted 1", "{verify:?}");
+        assert_eq!(lost.what, "the block comes from write 0, wanted 1", "{verify:?}");
         assert_eq!(verifier.check(&old, 0, Some(&older)), Ok(()));
         assert_eq!(verifier.check(&old, 0, None), Ok(()), "fio's rule, for another run's data");
         // 65,536 writes later fio's number is the same again; the seed is not.
@@ -128,7 +128,7 @@ fn messages_tell_what_was_found_and_what_was_wanted() {
     assert_eq!(message(&buf, 0), elsewhere);
     let other = Verifier::new(&job(Verify::Md5, 512, 4096), 1, 5).unwrap();
     let message = other.check(&buf, 8192, None).unwrap_err();
-    assert!(message.what.starts_with("the header is of verify=crc32c"), "{message}");
+    assert!(message.what.starts_with("the header was made with verify=crc32c"), "{message}");
     let longer = Verifier::new(&job(Verify::Crc32c, 2048, 2048), 1, 5).unwrap();
     assert_eq!(longer.check(&buf, 8192, None).unwrap_err().what, "the header's length is 512, wanted 2048");
 }

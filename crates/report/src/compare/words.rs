@@ -204,13 +204,13 @@ pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
 
 /// What the intervals rest on, and what would make them narrower.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
-    let whole = if comparison.overall.is_empty() { "" } else { ", the whole among them," };
+    let whole = if comparison.overall.is_empty() { "" } else { ", including the overall one," };
     let count = comparison.rows.iter().filter(|row| row.is_primary).count() * (comparison.sides.len() - 1)
         + comparison.overall.len();
     let has_others = comparison.rows.iter().any(|row| !row.is_primary);
     let others = if has_others {
         format!(
-            "; of the others that are said to differ about {:.0} in 100 do (false discovery rate {:.0} %)",
+            "; of the other figures reported to differ, about {:.0} in 100 do (false discovery rate {:.0} %)",
             100.0 * (1.0 - comparison.false_discovery_rate),
             100.0 * comparison.false_discovery_rate
         )
@@ -218,7 +218,7 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
         String::new()
     };
     let together = format!(
-        "[a..b] is an interval; those of the {count} primary figures{whole} are right together in {:.0} of 100 comparisons \
+        "[a..b] is an interval; those of the {count} primary figures{whole} all hold in {:.0} of 100 comparisons \
          (Holm){others}",
         100.0 * (1.0 - comparison.family_wise_error)
     );
@@ -228,27 +228,29 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let needed = match comparison.runs_needed {
         _ if is_all_spoiled => "All of these figures are spoiled; more such runs would not help.".to_owned(),
         Some(runs) if runs >= 100 => {
-            format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much.")
+            format!("Not even 100 runs of each side would reveal {ten} in the others: these figures vary too much.")
         }
-        Some(runs) => format!("About {runs} runs of each would show {ten} in half of those that are undecided."),
+        Some(runs) => format!("About {runs} runs of each side would reveal {ten} in half of the undecided figures."),
         None => String::new(),
     };
     match comparison.basis {
         Basis::Pairs => vec![format!(
-            "{together}. Both places were measured in turn, and neighbouring visits are compared: what moves both cancels. \
-                 Steps of one visit rest on what each run saw."
+            "{together}. Both places were measured in turn, and neighbouring visits are compared: what affects both cancels \
+             out. Intervals of steps with one visit rest on what each run saw."
         )],
-        Basis::Runs => vec![format!("{together}. They rest on how runs of a side differ from each other. {needed}")],
+        Basis::Runs => {
+            vec![format!("{together}. The intervals rest on how runs of a side differ from each other. {needed}")]
+        }
         Basis::Visits => vec![
             format!(
-                "{together}, if runs of one disk differ by no more than each run saw of it. With one run of each nobody knows \
-                 whether they do: a difference may come from the time of day."
+                "{together}, if runs of one disk differ no more than the disk varied within each run. With one run of each \
+                 side, this is unknown: a difference may come from the time of day."
             ),
             if is_all_spoiled {
                 needed
             } else {
                 format!(
-                    "To see that, measure each side three times or more, and name the runs: qd1 compare --group \
+                    "To find out, measure each side at least three times, and name the runs: qd1 compare --group \
                      before=ID,ID,ID after=ID,ID,ID. {needed}"
                 )
             },

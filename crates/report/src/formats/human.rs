@@ -28,7 +28,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     // Never wrapped by us: a broken line could not be pasted.
     page.line(&format!("  {}", machine::command_again(&report.record)));
     if report.record.is_unfinished() {
-        page.line(&format!("or go on: qd1 check --resume {}", report.record.id));
+        page.line(&format!("or continue: qd1 check --resume {}", report.record.id));
     }
     page.text
 }

@@ -109,7 +109,7 @@ fn of_run(report: &Report) -> Vec<(&'static str, String)> {
 fn run(text: &mut Text, report: &Report) {
     let record = &report.record;
     let device = record.environment.devices.first().map_or("", |device| device.name.as_str());
-    text.family("qd1_run_info", "gauge", "The run that all of this is of: 1.");
+    text.family("qd1_run_info", "gauge", "The run that these metrics come from; always 1.");
     let labels = [
         ("run", record.id.as_str()),
         ("version", &record.version),
@@ -118,7 +118,7 @@ fn run(text: &mut Text, report: &Report) {
         ("kernel", &record.environment.kernel),
     ];
     text.sample("qd1_run_info", &labels, 1.0);
-    text.family("qd1_run_start_timestamp_seconds", "gauge", "When it began, since the Unix epoch.");
+    text.family("qd1_run_start_timestamp_seconds", "gauge", "When the run began, since the Unix epoch.");
     text.sample("qd1_run_start_timestamp_seconds", &[], (record.started_unix_ns / 1_000_000) as f64 / 1e3);
 }
 
@@ -224,7 +224,7 @@ fn judgements(text: &mut Text, report: &Report) {
         text.family(
             "qd1_verdict",
             "gauge",
-            "What the disk is good for: 1 for the grade of each class, 0 for the others.",
+            "What the disk is good for: 1 for the grade that a class got, 0 for the other grades.",
         );
     }
     for verdict in &report.verdicts {
@@ -247,7 +247,7 @@ fn judgements(text: &mut Text, report: &Report) {
         }
     }
     if !findings.is_empty() {
-        text.family("qd1_finding", "gauge", "What was found, by its id: 1.");
+        text.family("qd1_finding", "gauge", "A finding, by its id; always 1.");
     }
     findings.iter().for_each(|labels| text.sample("qd1_finding", labels, 1.0));
 }

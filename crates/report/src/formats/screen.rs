@@ -164,7 +164,7 @@ fn foot(page: &mut Page, report: &Report) {
     };
     let is_over_hours = report.record.plan.over.is_some();
     if report.record.is_unfinished() {
-        page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
+        page.line(&format!("Continue: qd1 check --resume {}", report.record.id));
     } else if words::is_check(report) && !is_over_hours && !report.verdicts.is_empty() {
         if let Some(classes) = too_quick_for(report) {
             let advice = match is_machine_busy(report) {

@@ -128,9 +128,8 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     first.extend(ranking.overall.iter().map(|places| overall(ranking, places, prices)));
     let page = Page {
         title: format!("Ranking of {} disks", (0..ranking.disks.len()).filter(|disk| ranking.has(*disk)).count()),
-        subtitle:
-            "By the verdicts and the tail of their commits, then by every figure that two of them have in common."
-                .to_owned(),
+        subtitle: "Ranked by verdicts and by the tail of commits, then by every figure that at least two disks have."
+            .to_owned(),
         policy: policy(&[]),
         style: STYLE,
         grades: grades(ranking),

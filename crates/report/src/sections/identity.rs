@@ -223,7 +223,7 @@ mod tests {
                 weights: weights.collect(),
             }],
             contradictions: vec!["vda says it rotates, but a read takes 90 us".to_owned()],
-            missing: vec!["what a byte costs: no 1 MiB reads, one at a time".to_owned()],
+            missing: vec!["what a byte costs: there are no 1 MiB reads, one at a time".to_owned()],
             measured: 6,
         }
     }

@@ -116,7 +116,7 @@ fn brief(page: &mut Page, prediction: &Prediction) {
         page.line(&format!("  {what:<WHAT$}{figure:>FIGURE$}  {interval:<INTERVAL$}{last}"));
     }
     if prediction.rows.iter().any(|row| row.verified.is_some_and(|verified| !verified.holds)) {
-        page.prose(2, "!: outside of the predicted interval.");
+        page.prose(2, "!: outside the predicted interval.");
     }
     if let Some(corrected) = corrected(prediction) {
         page.prose(2, &corrected);
@@ -405,11 +405,7 @@ mod tests {
         brief(&mut page, &prediction);
         let lines: Vec<&str> = page.text.lines().collect();
         assert!(lines[1].contains("MariaDB transactions/s, 10 ") && lines[3].contains("PostgreSQL"), "{}", page.text);
-        assert!(
-            lines[2].ends_with('!') && page.text.contains("!: outside of the predicted interval."),
-            "{}",
-            page.text
-        );
+        assert!(lines[2].ends_with('!') && page.text.contains("!: outside the predicted interval."), "{}", page.text);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
         return refuse(format!("chunk must be between 8 B and {CHUNK_MAX}, not {chunk}"));
     }
     if blocks && job.size.0 < chunk.0 {
-        return refuse(format!("a file of {} holds no chunk of {chunk}", job.size));
+        return refuse(format!("a file of {} is smaller than a chunk of {chunk}", job.size));
     }
     if !blocks && job.count == 0 {
         return refuse("there is nothing to do with 0 files".to_owned());
@@ -187,7 +187,7 @@ mod tests {
             ("size = \"4k\"\ncount = 1\nworkers = 0", "workers"),
             ("size = \"4k\"\ncount = 1\nchunk = \"1GiB\"", "chunk"),
             ("size = \"4k\"\ncount = 1\nops = [\"create\", \"seek\"]", "not both"),
-            ("size = \"4k\"\ncount = 1\nops = [\"block_write\"]", "no chunk"),
+            ("size = \"4k\"\ncount = 1\nops = [\"block_write\"]", "smaller than a chunk"),
             ("size = \"4k\"\ncount = 1\nsync = \"fsync\"\nworkers = 4", "leave out workers"),
             ("size = \"5GiB\"\ncount = 1\nsync = \"fsync\"", "written at once"),
             ("size = \"4k\"\ncount = 0\nsync = \"fsync\"", "0 files"),

@@ -14,8 +14,8 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     };
     let mut text = format!("change: {runs} runs for each course and noise, seed {seed}; shares in percent\n");
     text += "  time: error of a change in intervals of 100 ms, or of a period in percent; size: error in percent\n";
-    text += "  held: stated 95 % interval of the size (or period) holds the truth\n";
-    text += "  false: runs with a change / period / drift that there was not; steady: so called (of these wrong)\n";
+    text += "  held: stated 95 % interval of the size (or period) contains the truth\n";
+    text += "  false: runs with a change / period / drift that did not exist; steady: runs called steady (of these wrong)\n";
     let _ = writeln!(
         text,
         "  {:<20} {:<16} {:>6} {:>14} {:>14} {:>6} {:>16} {:>12}",

@@ -63,7 +63,7 @@ impl FilterArgs {
 fn time(option: &str, text: &str, now: jiff::Timestamp, zone: &TimeZone) -> Result<u64, Problem> {
     let wrong = || {
         let message =
-            format!("{option} {text}: is not a time; give 2026-11-01, 2026-11-01T12:00, or an age such as 30d or 12h");
+            format!("{option} {text} is not a time; give 2026-11-01, 2026-11-01T12:00, or an age such as 30d or 12h");
         Problem::usage(message)
     };
     if let Ok(at) = text.parse::<DateTime>() {

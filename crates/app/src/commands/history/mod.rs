@@ -220,7 +220,7 @@ fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
     let verb = if is_dry_run { "would be removed" } else { "removed" };
     let spared = match spared.len() {
         0 => String::new(),
-        count => format!("; {count} older with tags or notes, or that go on, stay"),
+        count => format!("; {count} older with tags or notes, or resumable, kept"),
     };
     let text = format!("{} {verb}{spared}{kept_size}\n", counted(ids.len()));
     output::write(&DestinationArgs::stdout(), &text)

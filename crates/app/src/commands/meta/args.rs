@@ -124,15 +124,12 @@ impl MetaArgs {
             ),
             (
                 is_bonnie && !self.order.is_empty(),
-                "--order: bonnie++ takes both; leave it out, or leave out --suite bonnie",
+                "--order: bonnie++ uses both orders; leave it out, or leave out --suite bonnie",
             ),
-            (
-                is_bonnie && self.workers > 1,
-                "--workers: bonnie++ makes its files with one; leave it out, or --suite bonnie",
-            ),
+            (is_bonnie && self.workers > 1, "--workers: bonnie++ uses one; leave it out, or leave out --suite bonnie"),
             (
                 is_bonnie && (self.quick || self.full),
-                "--quick and --full: bonnie++ has its own amounts; use --files and --size",
+                "--quick and --full: bonnie++ sets its own amounts of work; use --files and --size",
             ),
         ];
         if let Some((_, why)) = refusals.iter().find(|(applies, _)| *applies) {

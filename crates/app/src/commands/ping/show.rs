@@ -234,7 +234,7 @@ impl Show {
 }
 
 impl Start {
-    /// Describes the requests: `4 KiB reads at random in 16 MiB, dropped from the page cache before`.
+    /// Describes the requests: `4 KiB reads at random in 16 MiB, each dropped from the page cache first`.
     fn describe(&self) -> String {
         let (size, area) = (Bytes(self.size.into()), Bytes(self.area));
         let operations = self.operations.join("s and ") + "s";
@@ -243,7 +243,7 @@ impl Start {
         let how = match (self.direct, self.cached) {
             (true, _) => ", O_DIRECT",
             (_, true) => ", cached",
-            _ if reads => ", dropped from the page cache before",
+            _ if reads => ", each dropped from the page cache first",
             _ => "",
         };
         let method = SyncMethod { sync: self.sync, direct: false };

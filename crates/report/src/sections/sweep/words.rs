@@ -182,10 +182,10 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
             let best = curve.iops_best.value.map(format_count)?;
             let what = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
             let knee = match curve.knee.state {
-                BendState::Seen => format!(" (beyond depth {} requests mostly wait longer)", knee(&curve.knee)),
+                BendState::Seen => format!(" (beyond depth {}, more requests mostly wait longer)", knee(&curve.knee)),
                 BendState::AtLeast => format!(" (more than {} in flight may do more)", knee_end(curve.knee.at.low)),
                 BendState::AtMost => {
-                    format!(" (beyond depth {} requests only wait longer)", knee_end(curve.knee.at.high))
+                    format!(" (beyond depth {}, more requests only wait longer)", knee_end(curve.knee.at.high))
                 }
                 BendState::NotResolved => String::new(),
             };
@@ -206,7 +206,7 @@ fn within(surface: &Surface, curve: &Curve) -> String {
     let (Some(bound), Some(allowed)) = (surface.asked.max_p99_ns, &curve.allowed) else { return String::new() };
     let bound = time(bound as f64);
     match allowed.iodepth {
-        Some(depth) if allowed.at_least => format!(", p99 within {bound} at every depth measured, to {depth}"),
+        Some(depth) if allowed.at_least => format!(", p99 within {bound} at every depth measured, up to {depth}"),
         Some(depth) if allowed.certain => format!(", p99 within {bound} up to depth {depth}"),
         Some(depth) => format!(", p99 within {bound} up to about depth {depth}"),
         None if allowed.certain => format!(", p99 above {bound} at every depth"),
