@@ -17,7 +17,18 @@ const ALONE_SINCE: (u32, u32) = (5, 11);
 /// First kernel that says when somebody asked for a request.
 const START_SINCE: (u32, u32) = (6, 5);
 /// A request that the device has not completed: `struct on_its_way`.
-type OnItsWay = [u64; 6];
+type OnItsWay = [u64; 7];
+/// System calls that make files durable, and after them those that write: `calls` of the program.
+const CALLS: [i64; 8] = [
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+];
 /// Names of the programs.
 const START: &str = "io_start";
 const ISSUE: &str = "rq_issue";
@@ -45,6 +56,8 @@ pub struct Counts {
     pub unseen: u64,
     /// Issued, and not seen to be complete at the end.
     pub in_flight: u64,
+    /// Syncs and throttled requests for which the ring had no room.
+    pub lost_other: u64,
 }
 
 /// Requests of one disk, or of all, from when it is made until it is dropped.
@@ -56,15 +69,22 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins to record the requests of `device`, or of all devices.
+    /// Begins to record the requests of `device`, or of all devices, and `with_syncs` also what calls wait for.
     ///
     /// # Errors
     /// When the kernel or this user's rights do not allow it.
-    pub fn begin(device: Option<Device>) -> Result<Self> {
+    pub fn begin(device: Option<Device>, with_syncs: bool) -> Result<Self> {
         let number = device.map_or(0, |device| device.major << 20 | device.minor);
         let rq_is_second = u32::from(kernel_version() < ALONE_SINCE);
         let mut loader = EbpfLoader::new();
         loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
+        let (syncs, calls) = (u32::from(with_syncs), CALLS.map(|call| call as u32));
+        loader.override_global("with_syncs", &syncs, true).override_global("calls", &calls, true);
+        if !with_syncs {
+            for table in ["askers", "syncs", "writers"] {
+                loader.map_max_entries(table, 1);
+            }
+        }
         let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
         let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
         attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
@@ -74,6 +94,13 @@ impl Capture {
         // Kernels before it have no such tracepoint, but for those that took it over.
         if kernel_version() >= START_SINCE {
             start?;
+        }
+        if with_syncs {
+            attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
+            // Without it, nobody is named for what is written back.
+            let _ = attach(&mut bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
+            attach(&mut bpf, &btf, "call_ends", "sys_exit")?;
+            attach(&mut bpf, &btf, "call_begins", "sys_enter")?;
         }
         let ring = bpf.take_map("events").context("the program has no ring")?;
         Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
@@ -102,10 +129,10 @@ impl Capture {
     /// # Errors
     /// When the kernel does not say.
     pub fn end(mut self, mut take: impl FnMut(Event)) -> Result<Counts> {
-        for name in [START, ISSUE, COMPLETE] {
-            let program: &mut BtfTracePoint = self.bpf.program_mut(name).context("no such program")?.try_into()?;
+        for (_, program) in self.bpf.programs_mut() {
             // One that could not be attached is not loaded either.
-            let _ = program.unload();
+            let program: Result<&mut BtfTracePoint, _> = program.try_into();
+            let _ = program.map(BtfTracePoint::unload);
         }
         while self.read(&mut take) {}
         self.counts()
@@ -120,7 +147,13 @@ impl Capture {
         // The second word is the time of issue.
         let in_flight =
             requests.iter().filter(|entry| entry.as_ref().is_ok_and(|(_, [_, issue_ns, ..])| *issue_ns != 0));
-        Ok(Counts { lost: sum(0)?, unseen: sum(1)?, completed: sum(2)?, in_flight: in_flight.count() as u64 })
+        Ok(Counts {
+            lost: sum(0)?,
+            unseen: sum(1)?,
+            completed: sum(2)?,
+            in_flight: in_flight.count() as u64,
+            lost_other: sum(3)?,
+        })
     }
 
     /// How often to read at a million requests a second, so that the ring does not fill.
@@ -129,6 +162,7 @@ impl Capture {
     pub const AT_ONCE: usize = 20_000;
 }
 
+/// Loads the program `name`, and has the kernel run it at a tracepoint.
 fn attach(bpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<()> {
     let program: &mut BtfTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
     program.load(tracepoint, btf).with_context(|| format!("the kernel refused the program of {tracepoint}"))?;

@@ -1,15 +1,100 @@
-//! One completed request, as the program in the kernel reports it.
+//! What the programs in the kernel report, one after another.
 
 use std::borrow::Cow;
 
 /// Length of an event in the ring, bytes: `struct event` of `bpf/trace.bpf.c`.
-const LENGTH: usize = 80;
+const LENGTH: usize = 88;
+/// Kinds of events: the `kind` of these.
+const REQUEST: u32 = 0;
+const REQUEST_WITH_START: u32 = 1;
+const SYNC: u32 = 2;
+const RELEASED: u32 = 3;
+const DIRTIED: u32 = 4;
+/// Names of calls, in the order of their numbers in an event; all that write have the last.
+const CALL_NAMES: [&str; 4] = ["fsync", "fdatasync", "sync_file_range", "write"];
 /// Longest name of a thread, with its end.
 pub const COMM: usize = 16;
 
+/// Who asked for something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Asker {
+    /// Process; 0 for the kernel's idle task.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Name of the thread, up to the first zero.
+    pub comm: [u8; COMM],
+    /// Control group (v2), by inode; 0 without one.
+    pub cgroup: u64,
+}
+
+/// What the ring holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A completed request.
+    Request(Request),
+    /// A sync that is over.
+    Sync(Sync),
+    /// A request that a control group's limit held back goes on.
+    Released(Released),
+    /// A thread changed files in memory, which will be written back.
+    Dirtied(Dirtied),
+}
+
+/// A call that made a file durable: fsync, fdatasync, sync_file_range, a write to a file with O_SYNC or O_DSYNC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// When it was over, ns of CLOCK_MONOTONIC.
+    pub complete_ns: u64,
+    /// How long it took, ns.
+    pub took_ns: u64,
+    /// How long its thread waited for a processor meanwhile, ns.
+    pub run_delay_ns: u64,
+    /// Inode of the file.
+    pub inode: u64,
+    /// Bytes that it wrote; 0 where it only synced.
+    pub bytes: u32,
+    /// Major and minor number of the disk; zeros where the filesystem has several.
+    pub device: (u32, u32),
+    /// Name of the call; `write` for each that writes.
+    pub call: &'static str,
+    /// io control group (v1 or v2) of the thread, by the kernel's id; 0 where that is not known.
+    pub blkcg: u32,
+    /// Who waited.
+    pub asker: Asker,
+    /// Error number, such as 5 for EIO; 0 for success.
+    pub errno: u32,
+}
+
+/// A request that a control group's limit held back goes on to the disk. Since when it waited is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// When it went on, ns of CLOCK_MONOTONIC.
+    pub complete_ns: u64,
+    /// Major and minor number of the disk.
+    pub device: (u32, u32),
+    /// Bytes.
+    pub bytes: u32,
+    /// The io control group that it counts for, by the kernel's id.
+    pub blkcg: u32,
+}
+
+/// What a thread changed of files in memory, some 1 MiB at once; somebody will write it to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirtied {
+    /// When the last of it was changed, ns of CLOCK_MONOTONIC.
+    pub complete_ns: u64,
+    /// Major and minor number of the disk.
+    pub device: (u32, u32),
+    /// Bytes.
+    pub bytes: u32,
+    /// Who changed it.
+    pub asker: Asker,
+}
+
 /// A completed request of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct Request {
     /// When it was complete, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
     /// From when somebody asked for it until the device got it, ns; `None` where the kernel does not say (before 6.5).
@@ -24,12 +109,10 @@ pub struct Event {
     pub device: (u32, u32),
     /// The kernel's `cmd_flags`.
     pub flags: u32,
-    /// Process that asked for it; 0 for the kernel's idle task.
-    pub pid: u32,
-    /// Name of its thread, up to the first zero.
-    pub comm: [u8; COMM],
-    /// Its control group (v2), by inode; 0 without one.
-    pub cgroup: u64,
+    /// Who asked for it.
+    pub asker: Asker,
+    /// The io control group (v1 or v2) that it counts for, by the kernel's id; 0 where that is not known.
+    pub blkcg: u32,
     /// Error number, such as 5 for EIO; 0 for success.
     pub errno: u32,
 }
@@ -64,37 +147,85 @@ impl Op {
 }
 
 /// Bits of `cmd_flags` (`enum req_flag_bits` of linux/blk_types.h).
-const SYNC: u32 = 1 << 11;
+const SYNC_FLAG: u32 = 1 << 11;
 const META: u32 = 1 << 12;
 const FUA: u32 = 1 << 17;
 const RAHEAD: u32 = 1 << 19;
 
 impl Event {
-    /// Reads an event of the ring; `None` for one of another length.
+    /// Reads an event of the ring; `None` for one of another length or kind.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let device = u32_at(44);
-        Some(Self {
-            complete_ns: u64_at(0),
-            queue_ns: (u32_at(60) != 0).then(|| u64_at(8)),
-            device_ns: u64_at(16),
-            sector: u64_at(24),
-            cgroup: u64_at(32),
-            bytes: u32_at(40),
-            device: (device >> 20, device & 0xf_ffff),
-            flags: u32_at(48),
-            pid: u32_at(52),
-            // Older kernels report a negative error number, newer ones (5.16, and others that took it over) a block status.
-            errno: match u32_at(56).cast_signed() {
-                errno @ ..0 => errno.unsigned_abs(),
-                status => errno_of(status.unsigned_abs()),
-            },
-            comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"),
+        let [complete_ns, queue_ns, took_ns, sector, cgroup] = [0, 8, 16, 24, 56].map(u64_at);
+        let [size, device, flags, error, kind, blkcg, pid, tid] = [32, 36, 40, 44, 48, 52, 64, 68].map(u32_at);
+        let device = (device >> 20, device & 0xf_ffff);
+        let asker = Asker { pid, tid, comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"), cgroup };
+        // Older kernels report a negative error number of requests, newer ones (5.16, and others that took it over) a
+        // block status.
+        let errno = match error.cast_signed() {
+            errno @ ..0 => errno.unsigned_abs(),
+            status => errno_of(status.unsigned_abs()),
+        };
+        Some(match kind {
+            REQUEST | REQUEST_WITH_START => Self::Request(Request {
+                complete_ns,
+                queue_ns: (kind == REQUEST_WITH_START).then_some(queue_ns),
+                device_ns: took_ns,
+                sector,
+                bytes: size,
+                device,
+                flags,
+                asker,
+                blkcg,
+                errno,
+            }),
+            SYNC => Self::Sync(Sync {
+                complete_ns,
+                took_ns,
+                run_delay_ns: queue_ns,
+                inode: sector,
+                bytes: size,
+                device,
+                call: CALL_NAMES[(flags as usize).min(CALL_NAMES.len() - 1)],
+                blkcg,
+                asker,
+                errno,
+            }),
+            RELEASED => Self::Released(Released { complete_ns, device, bytes: size, blkcg }),
+            DIRTIED => Self::Dirtied(Dirtied { complete_ns, device, bytes: size, asker }),
+            _ => return None,
         })
     }
 
+    /// Returns when it was complete, ns of CLOCK_MONOTONIC.
+    #[must_use]
+    pub const fn complete_ns(&self) -> u64 {
+        match self {
+            Self::Request(request) => request.complete_ns,
+            Self::Sync(sync) => sync.complete_ns,
+            Self::Released(released) => released.complete_ns,
+            Self::Dirtied(dirtied) => dirtied.complete_ns,
+        }
+    }
+}
+
+impl Asker {
+    /// Returns the name of the thread.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(up_to_zero(&self.comm))
+    }
+
+    /// Returns true if the thread has this name.
+    #[must_use]
+    pub fn is_named(&self, comm: &str) -> bool {
+        up_to_zero(&self.comm) == comm.as_bytes()
+    }
+}
+
+impl Request {
     /// Returns what it does.
     #[must_use]
     pub const fn op(&self) -> Op {
@@ -107,18 +238,6 @@ impl Event {
         }
     }
 
-    /// Returns the name of its thread.
-    #[must_use]
-    pub fn comm(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(name(&self.comm))
-    }
-
-    /// Returns true if its thread has this name.
-    #[must_use]
-    pub fn is_of(&self, comm: &str) -> bool {
-        name(&self.comm) == comm.as_bytes()
-    }
-
     /// Returns its kind in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).
     #[must_use]
     pub fn letters(&self) -> String {
@@ -129,11 +248,17 @@ impl Event {
             Op::Discard => 'D',
             Op::Other => 'N',
         };
-        let more = [(FUA, 'F'), (RAHEAD, 'A'), (SYNC, 'S'), (META, 'M')];
+        let more = [(FUA, 'F'), (RAHEAD, 'A'), (SYNC_FLAG, 'S'), (META, 'M')];
         [first]
             .into_iter()
             .chain(more.into_iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| name))
             .collect()
+    }
+
+    /// Returns true if a thread waits for it: reads, and writes that are not merely written back.
+    #[must_use]
+    pub const fn is_waited_for(&self) -> bool {
+        matches!(self.op(), Op::Read) || self.flags & SYNC_FLAG != 0
     }
 
     /// Returns the whole time of the request, ns: in the queue, as far as it is known, and in the device.
@@ -144,7 +269,7 @@ impl Event {
 }
 
 /// A name up to its end.
-fn name(comm: &[u8; COMM]) -> &[u8] {
+fn up_to_zero(comm: &[u8; COMM]) -> &[u8] {
     &comm[..comm.iter().position(|byte| *byte == 0).unwrap_or(COMM)]
 }
 
@@ -173,24 +298,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_read_as_the_kernel_lays_it_out() {
-        let mut bytes = Vec::new();
-        for value in [9_000_000u64, 1_000, 2_000, 2_048, 7] {
-            bytes.extend(value.to_ne_bytes());
-        }
-        for value in [4096u32, 254 << 20 | 16, 1 | SYNC | FUA, 42, 10, 1] {
-            bytes.extend(value.to_ne_bytes());
-        }
-        bytes.extend(b"etcd\0garbage....");
-        let event = Event::parse(&bytes).unwrap();
-        assert_eq!((event.complete_ns, event.queue_ns, event.device_ns), (9_000_000, Some(1_000), 2_000));
-        assert_eq!((event.sector, event.cgroup, event.bytes, event.device), (2_048, 7, 4096, (254, 16)));
-        assert_eq!((event.pid, event.errno, &*event.comm()), (42, 5, "etcd"));
-        assert_eq!((event.op(), event.letters().as_str(), event.total_ns()), (Op::Write, "WFS", 3_000));
-        bytes[60] = 0;
-        assert_eq!(Event::parse(&bytes).unwrap().queue_ns, None, "its start was not seen");
-        bytes[56..60].copy_from_slice(&(-28i32).to_ne_bytes());
-        assert_eq!(Event::parse(&bytes).unwrap().errno, 28, "an error number of kernels before 5.16");
-        assert_eq!(Event::parse(&bytes[..LENGTH - 1]), None);
+    fn events_are_read_as_the_kernel_lays_them_out() {
+        let event = |kind: u32, error: i32| {
+            let mut bytes = Vec::new();
+            [9_000_000u64, 1_000, 2_000, 2_048].iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
+            for value in [4096u32, 254 << 20 | 16, 1 | SYNC_FLAG | FUA, error.cast_unsigned(), kind, 9] {
+                bytes.extend(value.to_ne_bytes());
+            }
+            bytes.extend(7u64.to_ne_bytes());
+            [42u32, 43].iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
+            bytes.extend(b"etcd\0garbage....");
+            bytes
+        };
+        let read = |kind, error| Event::parse(&event(kind, error));
+        let Some(Event::Request(request)) = read(1, 10) else { panic!("a request") };
+        assert_eq!((request.complete_ns, request.queue_ns, request.device_ns), (9_000_000, Some(1_000), 2_000));
+        assert_eq!((request.sector, request.bytes, request.device), (2_048, 4096, (254, 16)));
+        let asker = request.asker;
+        assert_eq!((asker.pid, asker.tid, asker.cgroup, &*asker.name()), (42, 43, 7, "etcd"));
+        assert_eq!((request.errno, request.op(), request.letters().as_str()), (5, Op::Write, "WFS"));
+        assert_eq!(request.total_ns(), 3_000);
+        let Some(Event::Request(request)) = read(0, -28) else { panic!("a request") };
+        assert_eq!((request.queue_ns, request.errno), (None, 28), "no start; an error number of before 5.16");
+        let Some(Event::Sync(sync)) = read(2, -5) else { panic!("a sync") };
+        assert_eq!((sync.took_ns, sync.run_delay_ns, sync.inode, sync.errno), (2_000, 1_000, 2_048, 5));
+        assert!(matches!(read(3, 0), Some(Event::Released(Released { blkcg: 9, bytes: 4096, .. }))));
+        assert!(matches!(read(4, 0), Some(Event::Dirtied(Dirtied { bytes: 4096, .. }))));
+        assert_eq!(read(5, 0), None);
+        assert_eq!(Event::parse(&event(1, 0)[..LENGTH - 1]), None);
     }
 }

@@ -14,5 +14,6 @@ mod powercut;
 mod safety;
 mod simdisk;
 mod small_volumes;
+mod syncs;
 mod throttled;
 mod trace;

@@ -20,9 +20,9 @@ fn counted(disk: &Loop) -> DeviceCounters {
 }
 
 /// The objects of a trace with these options, while `work` is done.
-fn traced(disk: &Loop, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
+pub(crate) fn traced(disk: &str, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
     let place = Place::new();
-    let mut trace = Running::start(place.command(&[&["trace", disk.path(), "--json"], args].concat()));
+    let mut trace = Running::start(place.command(&[&["trace", disk, "--json"], args].concat()));
     let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
     let start = lines.next().expect("it begins").unwrap();
     work();
@@ -49,7 +49,7 @@ fn every_request_that_the_kernel_counts_is_shown() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let (from, to) = (format!("if={}", disk.path()), format!("of={}", disk.path()));
     let before = counted(&disk);
-    let objects = traced(&disk, &[], || {
+    let objects = traced(disk.path(), &[], || {
         dd(&[&from, "of=/dev/null", "bs=4k", "count=400", "iflag=direct"]);
         dd(&["if=/dev/zero", &to, "bs=64k", "count=60", "oflag=direct", "conv=notrunc,fdatasync"]);
     });
@@ -89,7 +89,7 @@ fn only_what_was_chosen_is_shown_and_no_more_than_that() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let to = format!("of={}", disk.path());
     let args = ["--op", "write", "--comm", "dd", "--min-size", "64k", "--count", "5"];
-    let objects = traced(&disk, &args, || {
+    let objects = traced(disk.path(), &args, || {
         dd(&["if=/dev/zero", &to, "bs=4k", "count=9", "oflag=direct", "conv=notrunc"]);
         dd(&["if=/dev/zero", &to, "bs=64k", "count=9", "oflag=direct", "conv=notrunc,fdatasync"]);
     });

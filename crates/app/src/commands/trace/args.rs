@@ -4,20 +4,26 @@ use std::path::PathBuf;
 
 use clap::Args;
 use qd1_model::Bytes;
-use qd1_trace::{COMM, Event, Op};
+use qd1_trace::{COMM, Op};
 
 use crate::args::{Choice, choice, duration};
+
+use super::item::Item;
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 trace /var/lib/postgresql            every request of the disk below it
   qd1 trace vda --op flush --min-lat 10ms  slow flushes alone
+  qd1 trace vda --op sync --min-lat 10ms   slow fsyncs, and where their time went
   qd1 trace vda --slow 50ms                what happened around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
 
 Columns: QUE is the time in the scheduler and the queue before the device got
 the request, LAT the time in the device. T: R(ead), W(rite), F(lush), D(iscard),
 N (other); then F(UA), A(head), S(ync), M(etadata).
+A sync has two or three lines: how long it took, what it waited for (journal,
+data and flush: in the device; throttle: a control group's limit; queue: the
+scheduler or a free place), and who else used the disk meanwhile.
 It needs root (CAP_BPF and CAP_PERFMON), and nothing installed.";
 
 /// What it takes.
@@ -28,12 +34,15 @@ pub(crate) struct TraceArgs {
     /// End after this time [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) runtime: Option<u64>,
-    /// End after this many requests
+    /// End after this many requests and syncs
     #[arg(long, short, value_name = "N")]
     pub(super) count: Option<u64>,
     /// Only these operations, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = choice(&OPS))]
-    pub(super) op: Vec<Op>,
+    pub(super) op: Vec<Wanted>,
+    /// Also syncs (fsync, fdatasync, O_DSYNC writes), and what each waited for
+    #[arg(long)]
+    pub(super) syscalls: bool,
     /// Only requests of this process
     #[arg(long, value_name = "PID")]
     pub(super) pid: Option<u32>,
@@ -46,10 +55,10 @@ pub(crate) struct TraceArgs {
     /// Only requests of at least this size
     #[arg(long, value_name = "SIZE")]
     pub(super) min_size: Option<Bytes>,
-    /// Only requests that took at least this long, queue and device together
+    /// Only what took at least this long: requests by queue and device together
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) min_lat: Option<u64>,
-    /// All requests up to 2 s before and after each chosen one that took at least this long
+    /// Everything up to 2 s before and after each chosen one that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
     pub(super) slow: Option<u64>,
     /// Form of the lines
@@ -63,13 +72,21 @@ pub(crate) struct TraceArgs {
     pub(super) quiet: bool,
 }
 
+/// What `--op` chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Requests(Op),
+    Syncs,
+}
+
 /// Operations: name, help text and value.
-const OPS: [Choice<Op>; 5] = [
-    ("read", "Reads", Op::Read),
-    ("write", "Writes", Op::Write),
-    ("flush", "Flushes of the device's cache", Op::Flush),
-    ("discard", "Discards", Op::Discard),
-    ("other", "Anything else", Op::Other),
+const OPS: [Choice<Wanted>; 6] = [
+    ("read", "Reads", Wanted::Requests(Op::Read)),
+    ("write", "Writes", Wanted::Requests(Op::Write)),
+    ("flush", "Flushes of the device's cache", Wanted::Requests(Op::Flush)),
+    ("discard", "Discards", Wanted::Requests(Op::Discard)),
+    ("other", "Other requests", Wanted::Requests(Op::Other)),
+    ("sync", "Calls that make files durable; as with --syscalls", Wanted::Syncs),
 ];
 
 /// Forms of the lines.
@@ -94,7 +111,7 @@ fn thread_name(text: &str) -> Result<String, String> {
     if text.len() < COMM { Ok(text.to_owned()) } else { Err("names of threads have at most 15 bytes".to_owned()) }
 }
 
-/// Which requests are shown.
+/// What is shown.
 pub(super) struct Filter<'a> {
     pub(super) args: &'a TraceArgs,
     /// Inode of the control group.
@@ -102,14 +119,26 @@ pub(super) struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Returns true if the request is to be shown.
-    pub(super) fn takes(&self, event: &Event) -> bool {
-        let args = self.args;
-        (args.op.is_empty() || args.op.contains(&event.op()))
-            && args.pid.is_none_or(|pid| pid == event.pid)
-            && args.comm.as_ref().is_none_or(|comm| event.is_of(comm))
-            && self.cgroup.is_none_or(|cgroup| cgroup == event.cgroup)
-            && args.min_size.is_none_or(|size| u64::from(event.bytes) >= size.0)
-            && args.min_lat.is_none_or(|lat_ns| event.total_ns() >= lat_ns)
+    /// Returns true if it is to be shown.
+    pub(super) fn takes(&self, item: &Item) -> bool {
+        let (args, asker) = (self.args, item.asker());
+        let (kind, bytes) = match item {
+            Item::Request(request) => (Wanted::Requests(request.op()), Some(request.bytes)),
+            Item::Sync(..) => (Wanted::Syncs, None),
+        };
+        (args.op.is_empty() || args.op.contains(&kind))
+            && args.pid.is_none_or(|pid| pid == asker.pid)
+            && args.comm.as_ref().is_none_or(|comm| asker.is_named(comm))
+            && self.cgroup.is_none_or(|cgroup| cgroup == asker.cgroup)
+            // A sync has no size.
+            && args.min_size.is_none_or(|size| bytes.is_none_or(|bytes| u64::from(bytes) >= size.0))
+            && args.min_lat.is_none_or(|lat_ns| item.total_ns() >= lat_ns)
+    }
+}
+
+impl TraceArgs {
+    /// Returns true if syncs are shown.
+    pub(super) fn has_syncs(&self) -> bool {
+        self.syscalls || self.op.contains(&Wanted::Syncs)
     }
 }

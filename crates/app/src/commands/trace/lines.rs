@@ -5,16 +5,20 @@ use std::fmt::Write as _;
 
 use qd1_model::{SCHEMA_VERSION, printable, printable_output};
 use qd1_probe::Machine;
-use qd1_trace::{Counts, Event, Op};
+use qd1_trace::{Asker, Counts, Op, Request, Split, Sync};
 use serde::Serialize;
 
 use super::args::Format;
+use super::item::Item;
+use super::syncs;
 
 /// Writes lines, and knows the disks by name.
 pub(super) struct Lines<'a> {
     form: Format,
     machine: &'a Machine,
     begin_ns: u64,
+    /// Whether there are syncs among them.
+    has_syncs: bool,
     names: HashMap<(u32, u32), String>,
     /// Disks that the iolog has opened.
     opened: Vec<String>,
@@ -30,11 +34,14 @@ struct Start {
     schema_version: u32,
     rests_on: &'static str,
     sees_queue: bool,
+    /// What syncs rest on, where they are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    syncs_rest_on: Option<&'static str>,
 }
 
 /// A request.
 #[derive(Serialize)]
-struct Request<'a> {
+struct RequestLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     /// Since the trace began.
@@ -62,9 +69,11 @@ struct End {
     lost: u64,
     unseen: u64,
     in_flight: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_other: Option<u64>,
 }
 
-fn line(object: &impl Serialize) -> String {
+pub(super) fn line(object: &impl Serialize) -> String {
     printable_output(&serde_json::to_string(object).expect("plain data")).into_owned() + "\n"
 }
 
@@ -81,9 +90,28 @@ fn push_ms(text: &mut String, ns: u64, width: usize) {
     let _ = write!(text, "{}.{:03}", us / 1000, us % 1000);
 }
 
+/// Appends what every line of text begins with.
+fn push_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
+    // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
+    let (begin, us) = (text.len(), complete_ns / 1000);
+    let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
+    text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
+    let column = text.len();
+    text.extend(asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
+    let width = text[column..].chars().count();
+    text.extend(std::iter::repeat_n(' ', 16usize.saturating_sub(width)));
+    let _ = write!(text, "{:<7} {disk:<7} ", asker.pid);
+}
+
+/// Appends what every row begins with.
+pub(super) fn push_csv_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
+    let comm = printable(&asker.name()).replace('"', "\"\"");
+    let _ = write!(text, "{complete_ns},\"{comm}\",{},{},{disk},", asker.pid, asker.cgroup);
+}
+
 impl<'a> Lines<'a> {
-    pub(super) fn new(form: Format, machine: &'a Machine, begin_ns: u64) -> Self {
-        Self { form, machine, begin_ns, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
+    pub(super) fn new(form: Format, machine: &'a Machine, begin_ns: u64, has_syncs: bool) -> Self {
+        Self { form, machine, begin_ns, has_syncs, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
     }
 
     /// Returns what comes before the first line.
@@ -98,35 +126,60 @@ impl<'a> Lines<'a> {
                 schema_version: SCHEMA_VERSION,
                 rests_on: "bpf_tracepoints",
                 sees_queue: sees_start,
+                syncs_rest_on: self.has_syncs.then_some("bpf_syscalls"),
             }),
             Format::Csv => {
-                "complete_ns,comm,pid,cgroup,disk,op,letters,sector,bytes,queue_ns,device_ns,errno\n".to_owned()
+                let syncs = if self.has_syncs { syncs::csv_head() } else { String::new() };
+                format!("complete_ns,comm,pid,cgroup,disk,op,letters,sector,bytes,queue_ns,device_ns,errno{syncs}\n")
             }
             Format::Iolog => "fio version 3 iolog\n".to_owned(),
         }
     }
 
-    /// Appends the line of a request; false for one that the form does not have.
-    pub(super) fn push(&mut self, text: &mut String, event: &Event) -> bool {
+    /// Appends the lines of a request or a sync; false for one that the form does not have.
+    pub(super) fn push(&mut self, text: &mut String, item: &Item) -> bool {
+        match item {
+            Item::Request(request) => self.push_request(text, request),
+            Item::Sync(sync, split) => self.push_sync(text, sync, split),
+        }
+    }
+
+    fn disk(&mut self, (major, minor): (u32, u32)) -> &str {
         let machine = self.machine;
-        let (major, minor) = event.device;
-        let name = || machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}"));
-        let disk = &*self.names.entry(event.device).or_insert_with(name);
+        let name = || match (major, minor) {
+            (0, 0) => "-".to_owned(),
+            _ => machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}")),
+        };
+        self.names.entry((major, minor)).or_insert_with(name)
+    }
+
+    fn push_sync(&mut self, text: &mut String, sync: &Sync, split: &Split) -> bool {
+        let complete_ns = sync.complete_ns.saturating_sub(self.begin_ns);
+        let form = self.form;
+        let disk = self.disk(sync.device);
+        match form {
+            Format::Text => {
+                push_who(text, complete_ns, &sync.asker, disk);
+                syncs::push_text(text, sync, split);
+            }
+            Format::Ndjson => *text += &line(&syncs::SyncLine::new(complete_ns, disk, sync, split)),
+            Format::Csv => syncs::push_csv(text, complete_ns, disk, sync, split),
+            Format::Iolog => return false,
+        }
+        true
+    }
+
+    fn push_request(&mut self, text: &mut String, event: &Request) -> bool {
+        self.disk(event.device);
+        let disk = &self.names[&event.device];
         let complete_ns = event.complete_ns.saturating_sub(self.begin_ns);
         let letters = event.letters();
         // A flush has no place.
         let sector = if event.op() == Op::Flush { 0 } else { event.sector };
         match self.form {
-            // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
             Format::Text => {
-                let (begin, us) = (text.len(), complete_ns / 1000);
-                let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
-                text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
-                let column = text.len();
-                text.extend(event.comm().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
-                let width = text[column..].chars().count();
-                text.extend(std::iter::repeat_n(' ', 16usize.saturating_sub(width)));
-                let _ = write!(text, "{:<7} {disk:<7} {letters:<3} ", event.pid);
+                push_who(text, complete_ns, &event.asker, disk);
+                let _ = write!(text, "{letters:<3} ");
                 let _ = write!(text, "{sector:<10} {:>7} ", event.bytes);
                 match event.queue_ns {
                     Some(ns) => push_ms(text, ns, 7),
@@ -137,12 +190,12 @@ impl<'a> Lines<'a> {
                 text.push_str(if event.errno == 0 { "\n" } else { " FAILED\n" });
             }
             Format::Ndjson => {
-                *text += &line(&Request {
+                *text += &line(&RequestLine {
                     kind: "request",
                     complete_ns,
-                    comm: &event.comm(),
-                    pid: event.pid,
-                    cgroup: event.cgroup,
+                    comm: &event.asker.name(),
+                    pid: event.asker.pid,
+                    cgroup: event.asker.cgroup,
                     disk,
                     op: event.op().name(),
                     letters: &letters,
@@ -154,18 +207,18 @@ impl<'a> Lines<'a> {
                 });
             }
             Format::Csv => {
-                let comm = printable(&event.comm()).replace('"', "\"\"");
                 let queue = event.queue_ns.map_or_else(String::new, |ns| ns.to_string());
-                let _ = writeln!(
+                push_csv_who(text, complete_ns, &event.asker, disk);
+                let _ = write!(
                     text,
-                    "{complete_ns},\"{comm}\",{},{},{disk},{},{letters},{sector},{},{queue},{},{}",
-                    event.pid,
-                    event.cgroup,
+                    "{},{letters},{sector},{},{queue},{},{}",
                     event.op().name(),
                     event.bytes,
                     event.device_ns,
                     event.errno
                 );
+                text.push_str(if self.has_syncs { syncs::CSV_NONE } else { "" });
+                text.push('\n');
             }
             Format::Iolog => {
                 // Times of an iolog do not go back.
@@ -193,8 +246,9 @@ impl<'a> Lines<'a> {
     pub(super) fn foot(&self, text: &mut String, counts: Counts) {
         match self.form {
             Format::Ndjson => {
-                let Counts { completed, lost, unseen, in_flight } = counts;
-                *text += &line(&End { kind: "end", completed, lost, unseen, in_flight });
+                let Counts { completed, lost, unseen, in_flight, lost_other } = counts;
+                let lost_other = self.has_syncs.then_some(lost_other);
+                *text += &line(&End { kind: "end", completed, lost, unseen, in_flight, lost_other });
             }
             Format::Iolog => {
                 for disk in &self.opened {
@@ -210,8 +264,9 @@ impl<'a> Lines<'a> {
 mod tests {
     use super::*;
 
-    fn event(complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, errno: u32) -> Event {
-        Event {
+    fn request(complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, errno: u32) -> Request {
+        let asker = Asker { pid: 4_194_303, tid: 4_194_303, comm: *b"a\x1b[31mlonger\0\0\0\0", cgroup: 0 };
+        Request {
             complete_ns,
             queue_ns,
             device_ns,
@@ -219,9 +274,8 @@ mod tests {
             bytes: 4096,
             device: (254, 0),
             flags: 1,
-            pid: 4_194_303,
-            comm: *b"a\x1b[31mlonger\0\0\0\0",
-            cgroup: 0,
+            asker,
+            blkcg: 0,
             errno,
         }
     }
@@ -229,12 +283,12 @@ mod tests {
     #[test]
     fn an_iolog_has_microseconds_that_do_not_go_back() {
         let machine = Machine::at("/nonexistent");
-        let mut lines = Lines::new(Format::Iolog, &machine, 1_000_000_000);
+        let mut lines = Lines::new(Format::Iolog, &machine, 1_000_000_000, false);
         let mut text = String::new();
-        assert!(lines.push(&mut text, &event(2_234_567_999, Some(1_000), 4_567_000, 0)));
-        assert!(lines.push(&mut text, &event(2_234_600_000, Some(1_000), 9_000_000, 0)));
+        assert!(lines.push_request(&mut text, &request(2_234_567_999, Some(1_000), 4_567_000, 0)));
+        assert!(lines.push_request(&mut text, &request(2_234_600_000, Some(1_000), 9_000_000, 0)));
         assert!(
-            !lines.push(&mut text, &Event { flags: 9, ..event(2_300_000_000, None, 1, 0) }),
+            !lines.push_request(&mut text, &Request { flags: 9, ..request(2_300_000_000, None, 1, 0) }),
             "zeroes are not in it"
         );
         let times: Vec<&str> = text.lines().map(|line| line.split(' ').next().unwrap()).collect();
@@ -245,10 +299,10 @@ mod tests {
     #[test]
     fn columns_keep_their_places() {
         let machine = Machine::at("/nonexistent");
-        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000);
+        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000, false);
         let mut text = lines.head(true);
-        lines.push(&mut text, &event(2_234_567_999, Some(1_499), 12_345_678, 0));
-        lines.push(&mut text, &event(901_000_000_000, None, 999_999, 5));
+        lines.push_request(&mut text, &request(2_234_567_999, Some(1_499), 12_345_678, 0));
+        lines.push_request(&mut text, &request(901_000_000_000, None, 999_999, 5));
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[1], "1.23456   a?[31mlonger    4194303 254:0   W   123456789     4096   0.001  12.346");
         assert_eq!(rows[2], "900.00000 a?[31mlonger    4194303 254:0   W   123456789     4096       -   1.000 FAILED");

@@ -1,8 +1,11 @@
-//! `qd1 trace`: a line for each block request of a disk, as the kernel completes it.
+//! `qd1 trace`: a line for each block request of a disk, as the kernel completes it, and for each sync that waited for
+//! these.
 
 mod args;
+mod item;
 mod lines;
 mod slow;
+mod syncs;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
 
@@ -19,12 +22,13 @@ use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
 use qd1_probe::sampler::counted_device;
 use qd1_report::thousands;
-use qd1_trace::{Capture, Counts, Device, Event};
+use qd1_trace::{Capture, Counts, Device, Event, Syncs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message;
 use crate::signals::Signals;
 use args::{Filter, Format};
+use item::Item;
 use lines::Lines;
 use slow::Around;
 
@@ -37,12 +41,13 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
-    let mut capture = Capture::begin(disk.as_ref().map(|disk| disk.1)).map_err(not_allowed)?;
+    let mut capture = Capture::begin(disk.as_ref().map(|disk| disk.1), args.has_syncs()).map_err(not_allowed)?;
     let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
     let form = if args.json { Format::Ndjson } else { args.format };
     let mut shown = Shown {
         filter: Filter { args, cgroup },
-        lines: Lines::new(form, &machine, begin_ns),
+        lines: Lines::new(form, &machine, begin_ns, args.has_syncs()),
+        syncs: args.has_syncs().then(Syncs::default),
         around: args.slow.map(Around::new),
         text: String::new(),
         count: 0,
@@ -56,7 +61,11 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let stdout = std::io::stdout();
     let mut out = stdout.lock();
     loop {
+        let read_ns = clock::now_ns();
         let may_have_more = capture.read(|event| shown.take(event));
+        if !may_have_more {
+            shown.explain(read_ns);
+        }
         let is_over = signals.stop().load(Ordering::Relaxed)
             || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns))
             || shown.is_full();
@@ -71,6 +80,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let took_ns = clock::now_ns() - begin_ns;
     shown.text.clear();
     let counts = capture.end(|event| shown.take(event))?;
+    shown.explain(u64::MAX);
     shown.lines.foot(&mut shown.text, counts);
     written(&mut out, &shown.text)?;
     if !args.quiet {
@@ -92,6 +102,8 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
 struct Shown<'a> {
     filter: Filter<'a>,
     lines: Lines<'a>,
+    /// Syncs, and what explains them, where they are wanted.
+    syncs: Option<Syncs>,
     around: Option<Around>,
     /// Lines that were not written yet.
     text: String,
@@ -99,18 +111,34 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Takes the next request.
+    /// Takes the next event.
     fn take(&mut self, event: Event) {
+        if let Some(syncs) = &mut self.syncs {
+            syncs.take(event);
+        }
+        if let Event::Request(request) = event {
+            self.show(Item::Request(request));
+        }
+    }
+
+    /// Shows the syncs that ended before `now_ns` and are explained.
+    fn explain(&mut self, now_ns: u64) {
+        let Some(mut syncs) = self.syncs.take() else { return };
+        syncs.explained(now_ns, |sync, split| self.show(Item::Sync(sync, Box::new(split))));
+        self.syncs = Some(syncs);
+    }
+
+    fn show(&mut self, item: Item) {
         let (lines, text, count, most) = (&mut self.lines, &mut self.text, &mut self.count, self.filter.args.count);
-        let mut show = |event: &Event| {
+        let mut show = |item: &Item| {
             if most.is_none_or(|most| *count < most) {
-                *count += u64::from(lines.push(text, event));
+                *count += u64::from(lines.push(text, item));
             }
         };
-        let is_wanted = self.filter.takes(&event);
+        let is_wanted = self.filter.takes(&item);
         match &mut self.around {
-            Some(around) => around.take(event, is_wanted, show),
-            None if is_wanted => show(&event),
+            Some(around) => around.take(item, is_wanted, show),
+            None if is_wanted => show(&item),
             None => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use qd1_trace::Event;
+use super::item::Item;
 
 /// How long before and after a slow request, ns.
 const AROUND_NS: u64 = 2_000_000_000;
@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 200_000;
 /// The requests of the last two seconds.
 pub(super) struct Around {
     slow_ns: u64,
-    kept: VecDeque<Event>,
+    kept: VecDeque<Item>,
     /// Until when everything is shown, once one was slow.
     until_ns: Option<u64>,
     /// Requests that are kept at most.
@@ -32,25 +32,25 @@ impl Around {
     }
 
     /// Takes the next request, and shows what is to be shown. Only one that `counts` can be slow.
-    pub(super) fn take(&mut self, event: Event, counts: bool, mut show: impl FnMut(&Event)) {
-        let now_ns = event.complete_ns;
-        if counts && event.total_ns() >= self.slow_ns {
+    pub(super) fn take(&mut self, item: Item, counts: bool, mut show: impl FnMut(&Item)) {
+        let now_ns = item.complete_ns();
+        if counts && item.total_ns() >= self.slow_ns {
             self.slow += 1;
             self.cut_short += u64::from(self.evicted_ns.is_some_and(|evicted_ns| evicted_ns + AROUND_NS >= now_ns));
-            self.kept.drain(..).filter(|kept| kept.complete_ns + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
+            self.kept.drain(..).filter(|kept| kept.complete_ns() + AROUND_NS >= now_ns).for_each(|kept| show(&kept));
             self.until_ns = Some(now_ns.saturating_add(AROUND_NS));
         }
         if self.until_ns.is_some_and(|until_ns| now_ns <= until_ns) {
-            show(&event);
+            show(&item);
             return;
         }
-        while self.kept.front().is_some_and(|kept| kept.complete_ns + AROUND_NS < now_ns) {
+        while self.kept.front().is_some_and(|kept| kept.complete_ns() + AROUND_NS < now_ns) {
             self.kept.pop_front();
         }
         if self.kept.len() >= self.room {
-            self.evicted_ns = self.kept.pop_front().map(|oldest| oldest.complete_ns);
+            self.evicted_ns = self.kept.pop_front().map(|oldest| oldest.complete_ns());
         }
-        self.kept.push_back(event);
+        self.kept.push_back(item);
     }
 
     /// Returns how many requests were slow.
@@ -66,10 +66,12 @@ impl Around {
 
 #[cfg(test)]
 mod tests {
+    use qd1_trace::{Asker, Request};
+
     use super::*;
 
-    fn event(complete_ms: u64, took_ms: u64) -> Event {
-        Event {
+    fn request(complete_ms: u64, took_ms: u64) -> Item {
+        Item::Request(Request {
             complete_ns: complete_ms * 1_000_000,
             queue_ns: Some(0),
             device_ns: took_ms * 1_000_000,
@@ -77,11 +79,10 @@ mod tests {
             bytes: 4096,
             device: (7, 0),
             flags: 0,
-            pid: 1,
-            comm: [0; 16],
-            cgroup: 0,
+            asker: Asker::default(),
+            blkcg: 0,
             errno: 0,
-        }
+        })
     }
 
     #[test]
@@ -91,7 +92,7 @@ mod tests {
         for (at_ms, took_ms) in
             [(0, 1), (900, 1), (2_000, 1), (2_950, 60), (3_000, 1), (4_900, 1), (5_000, 1), (9_000, 1)]
         {
-            around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
+            around.take(request(at_ms, took_ms), true, |item| shown.push(item.complete_ns() / 1_000_000));
         }
         assert_eq!(shown, [2_000, 2_950, 3_000, 4_900]);
         assert_eq!((around.cut_short(), around.slow()), (0, 1));
@@ -103,7 +104,7 @@ mod tests {
         let mut shown = Vec::new();
         // Four within two seconds before a slow one, of which one has no room; long after it nothing is missing.
         for (at_ms, took_ms) in [(0, 1), (100, 1), (200, 1), (300, 1), (400, 60), (9_000, 1), (9_100, 60)] {
-            around.take(event(at_ms, took_ms), true, |event| shown.push(event.complete_ns / 1_000_000));
+            around.take(request(at_ms, took_ms), true, |item| shown.push(item.complete_ns() / 1_000_000));
         }
         assert_eq!(shown, [100, 200, 300, 400, 9_000, 9_100]);
         assert_eq!((around.cut_short(), around.slow()), (1, 2));

@@ -1,0 +1,172 @@
+//! `qd1 trace --op sync`: where the time of slow syncs went, and who else was there, on disks of which that is known.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use qd1_engine::sim::{Device, Service};
+use qd1_simdisk::Scenario;
+use serde_json::Value;
+
+use crate::common::apps::disk_with_flushes_of;
+use crate::common::device::{Loop, Throttle, tool};
+use crate::common::disk::Disk;
+use crate::common::{open_to_all, or_skip};
+use crate::trace::traced;
+
+/// An ext4 on a loop device on a file. Fields drop in this order.
+struct Ext4 {
+    dir: tempfile::TempDir,
+    device: String,
+    _disk: Option<Disk>,
+}
+
+impl Ext4 {
+    /// On a simulated disk.
+    fn simulated(scenario: Scenario) -> Result<Self, String> {
+        let disk = Disk::new(scenario)?;
+        let file = disk.place.dir().join("image");
+        File::create(&file).unwrap().set_len(512 << 20).unwrap();
+        // Requests go to the simulated disk as they are, past the page cache of its file.
+        let device = tool("losetup", &["--find", "--show", "--direct-io=on", file.to_str().unwrap()])?;
+        Self::made(device, Some(disk))
+    }
+
+    fn made(device: String, disk: Option<Disk>) -> Result<Self, String> {
+        let this = Self { dir: open_to_all(), device, _disk: disk };
+        tool("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", &this.device])?;
+        tool("mount", &[&this.device, this.path().to_str().unwrap()])?;
+        Ok(this)
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// dd under another name, which writes there until it is dropped or is done.
+    fn neighbour(&self, args: &[&str]) -> Neighbour {
+        let program = self.path().join("neighbour");
+        fs::copy("/bin/dd", &program).unwrap();
+        rustix::fs::sync();
+        let to = format!("of={}", self.path().join("theirs").display());
+        let args = [&["if=/dev/zero", "status=none", &to], args].concat();
+        Neighbour(Command::new(&program).args(args).spawn().unwrap())
+    }
+
+    /// The slow syncs of `count` writes of 4 KiB by dd, each of them synced.
+    fn slow_syncs(&self, count: u64) -> Vec<Value> {
+        self.syncs(|| dsync(self.path(), count, Command::new("dd")))
+    }
+
+    fn syncs(&self, work: impl FnOnce()) -> Vec<Value> {
+        let objects = traced(&self.device, &["--op", "sync", "--comm", "dd", "--min-lat", "5ms"], work);
+        objects.into_iter().filter(|object| object["type"] == "sync").collect()
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = tool("umount", &[self.path().to_str().unwrap()]);
+        if self._disk.is_some() {
+            let _ = tool("losetup", &["--detach", &self.device]);
+        }
+    }
+}
+
+struct Neighbour(Child);
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn dsync(dir: &Path, count: u64, mut dd: Command) {
+    let file: PathBuf = dir.join("ours");
+    dd.args(["if=/dev/zero", "bs=4k", "oflag=dsync", "status=none", "conv=notrunc"]);
+    assert!(dd.arg(format!("of={}", file.display())).arg(format!("count={count}")).status().unwrap().success());
+}
+
+/// The share of a sync's time that these parts have.
+fn share(sync: &Value, parts: &[&str]) -> f64 {
+    let ns: u64 = parts.iter().map(|part| sync["parts"][format!("{part}_ns")].as_u64().unwrap()).sum();
+    ns as f64 / sync["took_ns"].as_u64().unwrap() as f64
+}
+
+/// Most of the time of nine in ten of the syncs is in these parts: others use the processors at the same time.
+#[track_caller]
+fn assert_mostly(syncs: &[Value], at_least: usize, parts: &[&str]) {
+    assert!(syncs.len() >= at_least, "{} of {at_least} are slow", syncs.len());
+    for sync in syncs {
+        let all: u64 = sync["parts"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
+        assert_eq!(all, sync["took_ns"].as_u64().unwrap(), "the parts are all of it: {sync}");
+    }
+    let right = syncs.iter().filter(|sync| share(sync, parts) >= 0.6).count();
+    assert!(right * 10 >= syncs.len() * 9, "{right} of {}: {syncs:#?}", syncs.len());
+}
+
+/// Nine in ten of the syncs name the neighbour.
+#[track_caller]
+fn assert_named(syncs: &[Value], at_least: usize, did: &str) {
+    assert!(syncs.len() >= at_least, "{} of {at_least} are slow", syncs.len());
+    let names = |sync: &Value| {
+        let others = sync["others"].as_array().unwrap();
+        others.iter().any(|other| other["comm"] == "neighbour" && other[did].as_u64().unwrap() > 0)
+    };
+    let named = syncs.iter().filter(|sync| names(sync)).count();
+    assert!(named * 10 >= syncs.len() * 9, "{named} of {}: {syncs:#?}", syncs.len());
+}
+
+#[test]
+fn a_slow_flush_is_a_flush() {
+    let disk = or_skip!(Ext4::simulated(disk_with_flushes_of(20e6)));
+    assert_mostly(&disk.slow_syncs(20), 18, &["flush"]);
+}
+
+#[test]
+fn slow_writes_are_the_devices() {
+    let mut scenario = disk_with_flushes_of(100e3);
+    scenario.device.write = Service::log_normal(20e6, 0.1);
+    let disk = or_skip!(Ext4::simulated(scenario));
+    assert_mostly(&disk.slow_syncs(20), 18, &["data", "journal"]);
+}
+
+#[test]
+fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
+    let device = or_skip!(Loop::new(512 << 20, &[]));
+    let group = or_skip!(Throttle::new("trace", &device, &[("write_iops", 50)]));
+    let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
+    let syncs = disk.syncs(|| dsync(disk.path(), 100, group.command("dd", &[])));
+    assert_mostly(&syncs, 8, &["throttle"]);
+}
+
+#[test]
+fn who_syncs_in_the_same_journal_is_named() {
+    let disk = or_skip!(Ext4::simulated(disk_with_flushes_of(20e6)));
+    let neighbour = disk.neighbour(&["bs=64k", "oflag=dsync", "count=100000"]);
+    let syncs = disk.slow_syncs(20);
+    drop(neighbour);
+    assert_named(&syncs, 18, "syncs");
+}
+
+#[test]
+fn who_filled_the_memory_that_is_written_back_is_named() {
+    let mut scenario = disk_with_flushes_of(100e3);
+    // 16 channels of 4 MB/s: what the neighbour wrote in a moment is written back for seconds.
+    let write = Service { per_byte_ns: 250.0, ..Service::log_normal(1e6, 0.1) };
+    scenario.device = Device { write, ..scenario.device };
+    let disk = or_skip!(Ext4::simulated(scenario));
+    let syncs = disk.syncs(|| {
+        assert!(disk.neighbour(&["bs=1M", "count=150"]).0.wait().unwrap().success());
+        let path = disk.path().to_owned();
+        // Threads of the kernel write it back, as they would by themselves some seconds later.
+        let writing = std::thread::spawn(move || tool("sync", &["--file-system", path.to_str().unwrap()]));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        dsync(disk.path(), 5, Command::new("dd"));
+        writing.join().unwrap().unwrap();
+    });
+    // Those that were over before the writing back was.
+    let during: Vec<Value> = syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > 30_000_000).collect();
+    assert_named(&during, 1, "written_back_bytes");
+}
