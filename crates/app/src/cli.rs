@@ -32,6 +32,7 @@ use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
 use crate::commands::trace::{self, TraceArgs};
 use crate::commands::version::VersionArgs;
+use crate::commands::watch::{self, WatchArgs};
 use crate::{message, terminal};
 use option_help::worded;
 
@@ -193,6 +194,11 @@ pub(crate) enum Command {
     /// Who asked for it, how long it waited, how long the device took; as biosnoop, with nothing installed.
     #[command(after_help = trace::EXAMPLE, args_override_self = true)]
     Trace(TraceArgs),
+    /// Show what the machine and its disks do: iostat -x and vmstat in one
+    ///
+    /// Requests, waits and use of each disk, processors, memory, data to be written, and pressure (PSI).
+    #[command(after_help = watch::EXAMPLE, args_override_self = true)]
+    Watch(WatchArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk (root)
     ///
     /// The same work on each, in rounds, with one table.

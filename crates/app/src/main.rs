@@ -11,10 +11,12 @@ mod given;
 mod in_turn;
 mod long_check_job;
 mod message;
+mod named_disk;
 mod output;
 mod progress;
 mod session;
 mod signals;
+mod stream;
 mod suite_job;
 mod terminal;
 
@@ -30,7 +32,7 @@ use commands::{
     app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, plot,
     powercut, predict, report, restore, schema, suites,
 };
-use commands::{run as run_command, sweep, sync, trace, version};
+use commands::{run as run_command, sweep, sync, trace, version, watch};
 
 /// musl's allocator is several times slower; the hot loop does not allocate, but the rest benefits.
 #[global_allocator]
@@ -75,6 +77,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Sync(args)) => sync::run(args, typed),
         Some(Command::Ping(args)) => ping::run(args, typed),
         Some(Command::Trace(args)) => trace::run(args),
+        Some(Command::Watch(args)) => watch::run(args),
         Some(Command::Identify(args)) => identify::run(args, typed),
         Some(Command::Filesystems(args)) => filesystems::run(args, typed),
         Some(Command::Restore(args)) => restore::run(args),

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub mod activity;
 mod behind;
 mod block;
 mod cgroup;

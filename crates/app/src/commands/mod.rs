@@ -26,3 +26,4 @@ pub(crate) mod sweep;
 pub(crate) mod sync;
 pub(crate) mod trace;
 pub(crate) mod version;
+pub(crate) mod watch;

@@ -17,3 +17,4 @@ mod small_volumes;
 mod syncs;
 mod throttled;
 mod trace;
+mod watch;

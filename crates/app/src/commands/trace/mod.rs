@@ -9,8 +9,7 @@ mod syncs;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
 
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -20,13 +19,13 @@ use qd1_clock as clock;
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
-use qd1_probe::sampler::counted_device;
 use qd1_report::thousands;
 use qd1_trace::{Capture, Counts, Device, Event, Syncs};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message;
+use crate::named_disk::named_disk;
 use crate::signals::Signals;
+use crate::stream::{has_hung_up, written};
 use args::{Filter, Format};
 use item::Item;
 use lines::Lines;
@@ -148,21 +147,6 @@ impl Shown<'_> {
     }
 }
 
-/// Whether nobody reads stdout any more, which a quiet disk would not show.
-fn has_hung_up(stdout: &std::io::Stdout) -> bool {
-    let mut waiting = [PollFd::new(stdout, PollFlags::empty())];
-    let polled = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    polled.is_ok() && waiting[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
-}
-
-/// Writes to stdout; false when nobody reads it any more.
-fn written(out: &mut impl std::io::Write, text: &str) -> Result<bool> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        other => other.context("cannot write to stdout").map(|()| true),
-    }
-}
-
 fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
@@ -180,24 +164,7 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
 
 /// Returns name and numbers of the disk that a word names: the disk below a path, or a device.
 fn disk(machine: &Machine, target: &Path) -> Result<(String, Device)> {
-    let shown = printable(&target.to_string_lossy()).into_owned();
-    // A word without a directory names a disk, if there is one of that name, and else a file here.
-    let as_name = Path::new("/dev").join(target);
-    let is_disk = std::fs::metadata(&as_name).is_ok_and(|found| found.file_type().is_block_device());
-    let path = if is_disk && target.components().count() == 1 { &as_name } else { target };
-    if !Path::new("/sys/block").exists() {
-        return Err(Problem::new(ProblemKind::Capability, "/sys is not mounted here: mount -t sysfs sysfs /sys").into());
-    }
-    if !path.exists() {
-        return Err(
-            Problem::usage(format!("{shown}: there is no such disk or path; /sys/block lists the disks")).into()
-        );
-    }
-    let devices = machine.environment(path).devices;
-    let Some(found) = counted_device(&devices) else {
-        return Err(Problem::usage(format!("{shown}: no block device is known below it; name the disk")).into());
-    };
-    let name = found.name.clone();
+    let name = named_disk(machine, target)?;
     let queue = machine.block_queue(&name).with_context(|| format!("{name} is not in /sys/block"))?;
     if !queue.has_requests {
         return Err(Problem::usage(format!(

@@ -1,0 +1,86 @@
+//! `qd1 watch`: what the machine and its disks do, a report each interval, in the columns of iostat and vmstat.
+
+mod args;
+mod lines;
+
+pub(crate) use args::{EXAMPLE, WatchArgs};
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use qd1_clock as clock;
+use qd1_model::{Problem, printable};
+use qd1_probe::Machine;
+use qd1_probe::activity::{Activity, DiskRates};
+
+use crate::named_disk::named_disk;
+use crate::signals::Signals;
+use crate::stream::written;
+
+/// Longest sleep before it checks whether to stop, ns.
+const STOP_CHECK_NS: u64 = 100_000_000;
+
+/// Prints reports until there are as many as were asked for, or a signal ends it.
+///
+/// # Errors
+/// When the disk or the pace is not understood, or the output cannot be written.
+pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode> {
+    let pace = args.pace().map_err(Problem::usage)?;
+    let machine = Machine::new();
+    let disk = args.target.as_deref().map(|target| named_disk(&machine, target)).transpose()?;
+    let signals = Signals::install()?;
+    let mut out = std::io::stdout().lock();
+    let begin = machine.activity();
+    let (mut before, mut number) = (None::<Activity>, 0);
+    let mut now = begin.clone();
+    loop {
+        let rates = now.rates(before.as_ref());
+        let is_shown = |disk_rates: &&DiskRates| match &disk {
+            Some(name) => disk_rates.name == *name,
+            None => disk_rates.is_used && machine.is_whole_disk(&disk_rates.name),
+        };
+        let disks: Vec<&DiskRates> = rates.disks.iter().filter(is_shown).collect();
+        if before.is_some()
+            && let (Some(name), []) = (&disk, &disks[..])
+        {
+            return Err(Problem::usage(format!("{} is gone", printable(name))).into());
+        }
+        if before.is_some() || !args.skip_first {
+            let mut text = String::new();
+            if args.json {
+                let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                lines::push_json(&mut text, at.as_secs_f64(), &now, &rates, &disks);
+            } else {
+                lines::push_text(&mut text, &now, &rates, &disks);
+            }
+            number += 1;
+            if !written(&mut out, &text)? || pace.count.is_some_and(|count| number >= count) {
+                break;
+            }
+        }
+        before = Some(now);
+        // From the first reading on, so that the time of writing does not add up.
+        let intervals = (clock::now_ns() - begin.at_ns) / pace.interval_ns + 1;
+        if !slept_until(begin.at_ns.saturating_add(intervals.saturating_mul(pace.interval_ns)), signals.stop()) {
+            break;
+        }
+        now = machine.activity();
+    }
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
+}
+
+/// Sleeps until a time of the clock; false if a signal came first.
+fn slept_until(until_ns: u64, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left_ns = until_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 {
+            return true;
+        }
+        std::thread::sleep(Duration::from_nanos(left_ns.min(STOP_CHECK_NS)));
+    }
+}

@@ -1,0 +1,34 @@
+//! The disk that a command watches: named itself, or by a path on it.
+
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use anyhow::Result;
+use qd1_model::{Problem, ProblemKind, printable};
+use qd1_probe::Machine;
+use qd1_probe::sampler::counted_device;
+
+/// Returns the kernel's name of the disk that a word names: a device, or the disk below a path.
+///
+/// # Errors
+/// When there is no such disk or path, or no single disk is known below it.
+pub(crate) fn named_disk(machine: &Machine, target: &Path) -> Result<String> {
+    let shown = printable(&target.to_string_lossy()).into_owned();
+    // A word without a directory names a disk, if there is one of that name, and else a file here.
+    let as_name = Path::new("/dev").join(target);
+    let is_disk = std::fs::metadata(&as_name).is_ok_and(|found| found.file_type().is_block_device());
+    let path = if is_disk && target.components().count() == 1 { &as_name } else { target };
+    if !Path::new("/sys/block").exists() {
+        return Err(Problem::new(ProblemKind::Capability, "/sys is not mounted here: mount -t sysfs sysfs /sys").into());
+    }
+    if !path.exists() {
+        return Err(
+            Problem::usage(format!("{shown}: there is no such disk or path; /sys/block lists the disks")).into()
+        );
+    }
+    let devices = machine.environment(path).devices;
+    let Some(found) = counted_device(&devices) else {
+        return Err(Problem::usage(format!("{shown}: no block device is known below it; name the disk")).into());
+    };
+    Ok(found.name.clone())
+}

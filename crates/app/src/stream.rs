@@ -1,0 +1,21 @@
+//! Output that is written while a command goes on, line by line.
+
+use std::io::ErrorKind;
+
+use anyhow::{Context as _, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Whether nobody reads stdout any more, which a quiet disk would not show.
+pub(crate) fn has_hung_up(stdout: &std::io::Stdout) -> bool {
+    let mut waiting = [PollFd::new(stdout, PollFlags::empty())];
+    let polled = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && waiting[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
+}
+
+/// Writes to stdout; false when nobody reads it any more.
+pub(crate) fn written(out: &mut impl std::io::Write, text: &str) -> Result<bool> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        other => other.context("cannot write to stdout").map(|()| true),
+    }
+}
