@@ -18,7 +18,7 @@ use anyhow::Result;
 
 pub(crate) use self::args::Args;
 use crate::chosen::chosen;
-use crate::{lab, setup};
+use crate::setup;
 
 struct Bench {
     name: &'static str,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
     let benches = chosen(BENCHES, |bench| bench.name, &args.names, "benchmark")?;
     setup::run()?;
-    lab::catch_signals()?;
+    qd1_lab::catch_signals()?;
     let mut good = true;
     for bench in benches {
         println!("\n{}: {}", bench.name, bench.what);
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
                 println!("cannot measure: {error:#}");
             }
         }
-        lab::interrupted()?;
+        qd1_lab::interrupted()?;
     }
     Ok(good)
 }

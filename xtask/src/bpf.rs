@@ -6,8 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::cmd;
+use qd1_lab::cmd;
 
 /// Debian's of the pinned version: another one makes other bytes.
 const CLANG: &str = "clang-14";

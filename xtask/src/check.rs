@@ -10,10 +10,11 @@ mod paths;
 mod phrases;
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::{clock, cmd};
 
 use crate::chosen::chosen;
 use crate::tools::{AST_GREP, DENY, RUMDL, SHEAR, TYPOS, Tool};
-use crate::{bpf, clock, cmd, docs};
+use crate::{bpf, docs};
 
 /// What a check that passes still has to say, a line each.
 type Notes = Vec<String>;

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
+use qd1_lab::{clock, cmd};
 
 use crate::servers;
-use crate::{clock, cmd};
 
 /// A package of Debian.
 #[derive(Clone, Copy)]

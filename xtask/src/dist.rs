@@ -15,9 +15,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::{clock, cmd};
 
 use crate::debian::{self, Package};
-use crate::{clock, cmd, metadata, setup};
+use crate::{metadata, setup};
 use package::Release;
 use target::TARGETS;
 

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use qd1_lab::cmd;
 
+use crate::metadata;
 use crate::tools::MDBOOK;
-use crate::{cmd, metadata};
 
 mod commands;
 mod help;

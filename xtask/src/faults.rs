@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args as Arguments;
+use qd1_lab::cmd;
 
-use crate::{cmd, lab, setup};
+use crate::setup;
 
 /// What it takes.
 #[derive(Arguments)]
@@ -31,7 +32,7 @@ pub(crate) struct Args {
 
 /// Runs the campaign. An error where a run lost, left or changed something, or hung.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    lab::need_root("loop devices and other users")?;
+    qd1_lab::need_root("loop devices and other users")?;
     setup::run()?;
     let mut test = cmd::cargo();
     test.args(["test", "--quiet", "--package", "qd1", "--test", "system", "--"]);

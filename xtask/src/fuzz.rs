@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args as Arguments;
+use qd1_lab::cmd;
 
 use crate::chosen::chosen;
+use crate::metadata;
 use crate::tools::FUZZ;
-use crate::{cmd, metadata};
 
 /// The targets, as in fuzz/Cargo.toml.
 const TARGETS: &[&str] =

@@ -8,8 +8,6 @@ mod bench;
 mod bpf;
 mod check;
 mod chosen;
-mod clock;
-mod cmd;
 mod debian;
 mod dist;
 mod docs;

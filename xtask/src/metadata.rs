@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use qd1_lab::cmd;
 use serde_json::Value;
-
-use crate::cmd;
 
 /// The workspace's own packages with their direct dependencies, and the target directory.
 pub(crate) fn workspace() -> Result<Value> {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use qd1_lab::cmd;
 
-use crate::cmd;
 use crate::debian::{self, Package};
 
 /// The Debian package that brings pip, and Python where that is missing too.

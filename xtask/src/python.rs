@@ -9,9 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use qd1_lab::cmd;
 
+use crate::pip;
 use crate::tools::{make_once, tools_dir};
-use crate::{cmd, pip};
 
 /// What they are, as pip reads it.
 const LIST: &str = "xtask/python.txt";

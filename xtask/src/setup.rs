@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Result, bail};
+use qd1_lab::{clock, cmd};
 
 use crate::debian::{self, Package};
 use crate::tools::CHECKERS;
-use crate::{clock, cmd, examples, packages, pip, python, servers};
+use crate::{examples, packages, pip, python, servers};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";

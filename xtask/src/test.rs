@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use qd1_lab::{clock, cmd};
 use serde_json::Value;
 
-use crate::{clock, cmd, examples, metadata, python, setup};
+use crate::{examples, metadata, python, setup};
 
 /// The counts of one run.
 #[derive(Default, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use qd1_lab::{clock, cmd};
 
-use crate::{clock, cmd, metadata, pip};
+use crate::{metadata, pip};
 
 /// A program at exactly this version.
 pub(crate) struct Tool {

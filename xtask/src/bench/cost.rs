@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::cmd;
 
 use super::ours::{Job, Stop};
 use super::table::{Table, Target};
 use super::{Args, fio, ours};
-use crate::{cmd, lab};
 
 /// Instructions per I/O that ours may cost.
 const MOST: f64 = 260.0;
@@ -26,10 +26,10 @@ const ENGINES: &[(&str, Option<u64>)] =
 
 pub(super) fn run(_: &Args) -> Result<Table> {
     let drive = ours::build()?;
-    let dir = lab::temp_dir()?;
+    let dir = qd1_lab::temp_dir()?;
     let file = dir.path().join("data");
-    lab::make_file(&file, FILE_BYTES)?;
-    let direct = lab::takes_direct(&file);
+    qd1_lab::make_file(&file, FILE_BYTES)?;
+    let direct = qd1_lab::takes_direct(&file);
     if !direct {
         println!("(no O_DIRECT here: buffered reads)");
     }
@@ -64,7 +64,7 @@ fn per_io(instructions: impl Fn(u64) -> Result<u64>) -> Result<f64> {
 /// Runs a program under callgrind and returns the instructions of all its threads. The program's own count of its I/Os
 /// must be `wanted`: a run that ended early would make each I/O look cheap.
 fn count(program: &Path, args: &[String], dir: &Path, wanted: u64, ios: fn(&str) -> Result<u64>) -> Result<u64> {
-    lab::interrupted()?;
+    qd1_lab::interrupted()?;
     let out = dir.join("callgrind.out");
     let mut valgrind = cmd::command("valgrind");
     valgrind.args(["--tool=callgrind", "--trace-children=no"]);

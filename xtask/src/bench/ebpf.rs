@@ -15,12 +15,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::rounds::Spread;
 use super::table::{Table, Target};
 use super::{Args, ours};
-use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 256 << 20;
 const CACHED_BYTES: u64 = 16 << 20;
@@ -50,17 +50,17 @@ struct Timed {
 struct Bins(BTreeMap<u64, u64>);
 
 pub(super) fn run(args: &Args) -> Result<Table> {
-    lab::need_root("eBPF")?;
+    qd1_lab::need_root("eBPF")?;
     for (program, package) in [("bpftrace", "bpftrace"), ("unshare", "util-linux")] {
         ensure!(cmd::find(program).is_some(), "{program} is missing (Debian package {package})");
     }
     let drive = ours::build()?;
-    let dir = lab::temp_dir()?;
+    let dir = qd1_lab::temp_dir()?;
     // A file in memory, which is cached by nature.
-    let memory = lab::quiet_dir()?;
+    let memory = qd1_lab::quiet_dir()?;
     let cached = memory.path().join("cached");
-    lab::make_file(&cached, CACHED_BYTES)?;
-    let disk = lab::Loop::new(lab::temp_dir()?, DISK_BYTES)?;
+    qd1_lab::make_file(&cached, CACHED_BYTES)?;
+    let disk = qd1_lab::Loop::filled(qd1_lab::temp_dir()?, DISK_BYTES)?;
     let number = device_number(disk.device())?;
     println!("nanoseconds, medians of {} rounds of {} s; n is of the last round", args.rounds, args.seconds);
     let columns =
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     for rw in ["randread", "randwrite"] {
         let mut rounds = Vec::new();
         for _ in 0..args.rounds {
-            lab::interrupted()?;
+            qd1_lab::interrupted()?;
             let run = |rw: &str, on: &Path, number: u64, direct: bool| {
                 let words = words(&drive, rw, on, direct, args.seconds);
                 trace(&script(number), &words, dir.path())

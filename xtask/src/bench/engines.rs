@@ -9,7 +9,6 @@ use super::ours::{Figures, Job, Stop};
 use super::rounds::in_turn;
 use super::table::{Table, Target};
 use super::{Args, fio, ours};
-use crate::lab;
 
 /// A figure: its name, how it is read, its unit and its target.
 type Figure = (&'static str, fn(&Figures) -> f64, f64, Option<Target>);
@@ -32,8 +31,8 @@ const LATENCIES: [Figure; 2] =
 
 /// Thousand IOPS on a RAM disk.
 pub(super) fn zram(args: &Args) -> Result<Table> {
-    let disk = lab::Zram::set_up(RAM_BYTES)?;
-    lab::fill_device(disk.device(), RAM_BYTES)?;
+    let disk = qd1_lab::Zram::new(RAM_BYTES)?;
+    qd1_lab::fill_device(disk.device(), RAM_BYTES)?;
     println!("thousand IOPS, min/median/max of {} rounds of {} s", args.rounds, args.seconds);
     let cases = RAM.iter().map(|(engine, iodepth, batch, least)| {
         let iops: Figure = ("IOPS", |figures| figures.iops, 1e3, least.map(Target::AtLeast));
@@ -44,7 +43,7 @@ pub(super) fn zram(args: &Args) -> Result<Table> {
 
 /// Microseconds at depth 1 on a loop device.
 pub(super) fn latency(args: &Args) -> Result<Table> {
-    let disk = lab::Loop::new(lab::temp_dir()?, LOOP_BYTES)?;
+    let disk = qd1_lab::Loop::filled(qd1_lab::temp_dir()?, LOOP_BYTES)?;
     println!("microseconds, min/median/max of {} rounds of {} s", args.rounds, args.seconds);
     let cases = ["psync", "io_uring"].into_iter().map(|engine| (engine, 1, 1, LATENCIES.to_vec()));
     compare(args, disk.device(), LOOP_BYTES, cases)

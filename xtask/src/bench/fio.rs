@@ -1,10 +1,10 @@
 //! The peer: fio, with the options that serve it best while it still records latency.
 
 use anyhow::{Context, Result};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::ours::{Figures, Job, Stop};
-use crate::cmd;
 
 /// The size of one I/O in every job.
 const BLOCK_BYTES: u64 = 4096;

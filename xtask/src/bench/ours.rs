@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use qd1_lab::cmd;
 use serde_json::Value;
 
-use crate::{cmd, dist};
+use crate::dist;
 
 /// One run, in either program's words.
 #[derive(Clone, Copy)]

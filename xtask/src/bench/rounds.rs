@@ -2,8 +2,6 @@
 
 use anyhow::Result;
 
-use crate::lab;
-
 /// The least, the middle and the greatest of some figures.
 pub(super) struct Spread {
     pub(super) min: f64,
@@ -40,9 +38,9 @@ pub(super) fn in_turn<T>(
     for round in 0..rounds {
         let first_is_peer = round % 2 == 0;
         let first = if first_is_peer { peer()? } else { ours()? };
-        lab::interrupted()?;
+        qd1_lab::interrupted()?;
         let second = if first_is_peer { ours()? } else { peer()? };
-        lab::interrupted()?;
+        qd1_lab::interrupted()?;
         pairs.push(if first_is_peer { (first, second) } else { (second, first) });
     }
     Ok(pairs)

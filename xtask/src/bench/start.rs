@@ -7,7 +7,7 @@ use wait4::Wait4;
 
 use super::args::Args;
 use super::table::{Table, Target};
-use crate::{dist, lab};
+use crate::dist;
 
 /// The most that `--version` may take, in milliseconds.
 const START_MAX_MS: f64 = 10.0;
@@ -24,7 +24,7 @@ pub(super) fn run(_: &Args) -> Result<Table> {
     row("size of dist/qd1", dist::megabytes(dist.size_bytes), "MB", Target::AtMost(most));
     let start = dist::start_time(&dist.binary)?;
     row("start (--version)", start.as_secs_f64() * 1e3, "ms", Target::AtMost(START_MAX_MS));
-    let dir = lab::temp_dir()?;
+    let dir = qd1_lab::temp_dir()?;
     let mut check = Command::new(&dist.binary);
     check.args(["check", "--quick"]).arg(dir.path()).current_dir(dir.path());
     // A run of a bench is no part of the user's history.

@@ -5,10 +5,11 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::{Notes, ast_grep};
-use crate::{cmd, metadata};
+use crate::metadata;
 
 /// Lines of a file before its tests: above the first a note, above the second a failure.
 const LINES_NOTED: usize = 400;

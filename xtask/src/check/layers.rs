@@ -81,9 +81,11 @@ const RULES: &[Rule] = &[
             "qd1-programs",
             "qd1-experiment",
             "qd1-simdisk",
+            "qd1-lab",
         ],
     },
-    // For tests only.
+    // For tests and measurements of the project alone.
+    Rule { package: "qd1-lab", sees: &[] },
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
     Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-stats", "qd1-analysis", "qd1-suites"] },
     Rule {
@@ -103,7 +105,7 @@ const RULES: &[Rule] = &[
             "qd1-programs",
         ],
     },
-    Rule { package: "xtask", sees: &[] },
+    Rule { package: "xtask", sees: &["qd1-lab"] },
 ];
 
 /// Crates of others that not everyone may use.
@@ -119,7 +121,7 @@ const HOMES: &[Home] = &[
     // The command line and signals: who has a `main`.
     Home {
         crates: &["clap", "clap_complete", "signal-hook"],
-        packages: &["qd1", "xtask", "qd1-simdisk"],
+        packages: &["qd1", "xtask", "qd1-simdisk", "qd1-lab"],
         in_tests: &[],
     },
     // The terminal.
@@ -146,6 +148,7 @@ const HOMES: &[Home] = &[
             "qd1",
             "qd1-simdisk",
             "qd1-trace",
+            "qd1-lab",
             // How much room its disk has.
             "qd1-store",
         ],
@@ -165,6 +168,7 @@ const HOMES: &[Home] = &[
             "qd1-experiment",
             "qd1",
             "qd1-simdisk",
+            "qd1-lab",
             "xtask",
         ],
         in_tests: &[],

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::machine::{Archive, Unpacked};
+use qd1_lab::{clock, cmd};
 
 use super::place::Debian;
 use super::trial;
-use crate::lab::Archive;
-use crate::packages::Unpacked;
-use crate::{clock, cmd, packages};
+use crate::packages;
 
 /// Modules that its disk, and the filesystem on it, need.
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
@@ -43,8 +43,8 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     let dir = tempfile::tempdir_in(work)?;
     let system = dir.path().join("system");
     debian.unpack(&["linux-image-", "busybox-static_"], &system)?;
-    let unpacked = Unpacked::of(&system)?;
-    let own = Unpacked::found()?.context("the lab's packages are missing")?;
+    let own = packages::found()?.context("the lab's packages are missing")?;
+    let unpacked = Unpacked::prepare(&system, Some(&own))?;
     let archive = Archive::new(&unpacked, &own)?;
     archive.program("init", INIT.as_bytes())?;
     archive.program("bin/qd1", &fs::read(binary)?)?;

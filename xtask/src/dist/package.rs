@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use qd1_lab::cmd;
 use serde_json::{Value, json};
 
 use super::target::Target;
 use super::tree::{Entry, lay_out};
-use crate::cmd;
 
 const SUMMARY: &str = "Tells what a disk will feel like to the programs on it, and proves it";
 const ABOUT: &str = "qd1 measures commits and single reads, which databases, etcd and web pages wait for, and says in a minute \

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::cmd;
 
-use crate::cmd;
 use crate::debian::Package;
 use crate::tools::{make_once, tools_dir};
 

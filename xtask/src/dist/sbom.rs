@@ -6,9 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use qd1_lab::cmd;
 use serde_json::{Value, json};
-
-use crate::cmd;
 
 /// What is in the binary and is no crate: name, version, licence, and its text in the sources.
 const VENDORED: [(&str, &str, &str, &str); 2] = [

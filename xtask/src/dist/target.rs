@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use qd1_lab::cmd;
 
 use crate::tools::{ZIG, ZIGBUILD};
-use crate::{cmd, metadata, setup};
+use crate::{metadata, setup};
 
 /// A kind of machine, by the names that each world has for it.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use qd1_lab::cmd;
 
 use super::sbom;
-use crate::cmd;
 
 /// A file of a package: where it is now, where it goes below the root, and its mode.
 pub(crate) struct Entry {

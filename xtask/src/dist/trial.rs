@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{clock, cmd};
 use serde_json::Value;
 
 use super::machine;
@@ -14,8 +15,8 @@ use super::package::Release;
 use super::place::{self, DEBIANS};
 use super::target::{TARGETS, Target};
 use super::tree::Entry;
-use crate::lab::open_up;
-use crate::{clock, cmd, debian};
+use crate::debian;
+use qd1_lab::open_up;
 
 /// The user that packages are tried as.
 const NOBODY: u32 = 65534;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-
-use crate::{clock, cmd};
+use qd1_lab::{clock, cmd};
 
 /// The documents whose commands are run.
 const DOCUMENTS: [&str; 9] = [

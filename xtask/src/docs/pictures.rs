@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anstyle_svg::Term;
 use anyhow::{Context as _, Result, ensure};
-
-use crate::{clock, cmd, lab};
+use qd1_lab::{clock, cmd};
 
 /// Where they go, below the workspace's root.
 const DIR: &str = "docs/pictures";
@@ -44,13 +43,13 @@ const PICTURES: [Picture; 4] = [
 
 /// Makes those whose names hold `only`.
 pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
-    lab::as_root("a simulated disk")?;
+    qd1_lab::as_root("a simulated disk")?;
     let dir = cmd::root().join(DIR);
     fs::create_dir_all(&dir)?;
     for picture in PICTURES.into_iter().filter(|picture| picture.name.contains(only)) {
         let Picture { name, scenario, command, charts } = picture;
         let scenario = cmd::root().join(format!("crates/simdisk/scenarios/{scenario}.toml"));
-        let disk = lab::Simulated::mount(binaries, &fs::read_to_string(scenario)?)?;
+        let disk = qd1_lab::Simulated::mount(binaries, &fs::read_to_string(scenario)?)?;
         let screen = screen(binaries, disk.place(), &disk.dir, command).with_context(|| command.to_owned())?;
         let file = dir.join(format!("{name}.svg"));
         let term = Term::new().min_width_px(700);
@@ -88,7 +87,7 @@ fn screen(binaries: &Path, place: &Path, disk: &Path, command: &str) -> Result<S
     cmd::capture(tmux().args(["new-session", "-d", "-x", "80", "-y", "24", &script]))?;
     let begin = clock::now();
     while fs::read_to_string(&done).unwrap_or_default().is_empty() {
-        lab::interrupted()?;
+        qd1_lab::interrupted()?;
         ensure!(begin.elapsed() < MOST, "it did not end within {} s", MOST.as_secs());
         std::thread::sleep(Duration::from_millis(100));
     }

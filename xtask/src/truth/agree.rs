@@ -10,11 +10,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::AHEAD;
 use anyhow::Result;
-
-use super::real::Throttle;
-use crate::lab::Simulated;
-use crate::{cmd, lab};
+use qd1_lab::{Loop, Mounted, Simulated, Throttle, as_root, cmd, interrupted, machine, temp_dir};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Reads and writes a second, and for how long.
@@ -41,10 +39,14 @@ findings = ["not_a_disk"]
 /// Runs so many checks, and prints the table.
 pub(super) fn run(place: &str, count: u64) -> Result<()> {
     let target = super::release(&["qd1", "qd1-truth", "qd1-simdisk"])?;
-    let results = lab::temp_dir()?;
+    let results = temp_dir()?;
     let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
     match place {
-        "lab" => lab::REPEATED.into_iter().try_for_each(|name| table(&lab::reports(name, &results.path().join(name))?)),
+        "lab" => {
+            let machine = crate::lab::machine()?;
+            let reports = |name| machine.reports(name, &results.path().join(name));
+            machine::REPEATED.into_iter().try_for_each(|name| table(&reports(name)?))
+        }
         "simdisk" => {
             let disk = Simulated::mount(&target, MOVING)?;
             table(&in_turn(&target.join("qd1"), &disk.dir, count, results.path())?)
@@ -70,15 +72,15 @@ fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result
 }
 
 fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
-    lab::as_root("a loop device and a cgroup")?;
-    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
-    let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
+    as_root("a loop device and a cgroup")?;
+    let disk = Mounted::filled("ext4", temp_dir()?, DISK_BYTES)?;
+    let throttle = Throttle::new("agree", &disk.disk, &[("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let changes = scope.spawn(|| change(&throttle, &is_over));
+        let changes = scope.spawn(|| change(&throttle, &disk.disk, &is_over));
         let runs = (0..count).map(|run| {
-            lab::interrupted()?;
-            check(throttle.command(binary), disk.path(), run, results)
+            interrupted()?;
+            check(throttle.command(&AHEAD, binary), disk.path(), run, results)
         });
         let files = runs.collect::<Result<Vec<_>>>();
         is_over.store(true, Ordering::Relaxed);
@@ -88,10 +90,10 @@ fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Moves from one regime to the next, until it is over.
-fn change(throttle: &Throttle, is_over: &AtomicBool) -> Result<()> {
+fn change(throttle: &Throttle, disk: &Loop, is_over: &AtomicBool) -> Result<()> {
     for (reads, writes, seconds) in REGIMES.into_iter().cycle() {
-        throttle.set("read_iops", reads)?;
-        throttle.set("write_iops", writes)?;
+        throttle.set(disk, "read_iops", reads)?;
+        throttle.set(disk, "write_iops", writes)?;
         for _ in 0..seconds * 10 {
             if is_over.load(Ordering::Relaxed) {
                 return Ok(());

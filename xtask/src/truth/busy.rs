@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{Mounted, as_root, cmd, interrupted, temp_dir};
 use serde_json::Value;
-
-use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Busy threads for each processor.
@@ -20,14 +19,14 @@ const ATTRIBUTED_MIN: f64 = 0.95;
 /// target is missed.
 pub(super) fn run(count: u64) -> Result<()> {
     let binary = super::release(&["qd1"])?.join("qd1");
-    lab::as_root("a loop device")?;
-    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
+    as_root("a loop device")?;
+    let disk = Mounted::filled("ext4", temp_dir()?, DISK_BYTES)?;
     let rest = check(&binary, disk.path())?;
     println!("at rest        {}", rest.shown());
     ensure!(rest.failed.is_empty(), "the disk fails at rest, so nothing can be said of the processors");
     let checks = beside(THREADS * std::thread::available_parallelism()?.get(), || {
         let one = |number| {
-            lab::interrupted()?;
+            interrupted()?;
             let said = check(&binary, disk.path())?;
             println!("beside, {number:>2} of {count:>2} {}", said.shown());
             Ok(said)

@@ -8,10 +8,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use qd1_lab::{clock, cmd};
 use serde_json::{Value, json};
 use ureq::Agent;
-
-use crate::{clock, cmd};
 
 const MEMBERS: usize = 3;
 /// Puts a second of each client, clients, and for how long.

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{Mounted, Simulated, Throttle, as_root, cmd, interrupted, quiet_dir};
 use serde_json::Value;
 
+use super::AHEAD;
 use super::predict::{DISK_BYTES, commits_of};
-use super::real::Throttle;
-use crate::lab::{Filesystem, Simulated};
-use crate::{cmd, lab};
 
 /// The steps that are measured, each with visits.
 const STEPS: &str = "qd1,commit1,read32";
@@ -20,7 +19,7 @@ const SLOWER_US: u32 = 2500;
 
 /// Measures `count` pairs on each disk; the slower one half as often.
 pub(super) fn run(count: u64) -> Result<()> {
-    lab::as_root("a loop device and a mount")?;
+    as_root("a loop device and a mount")?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
     println!("  {:<34}{:>7}{:>18}{:>18}", "", "pairs", "better or worse", "of which spoilt");
@@ -32,15 +31,15 @@ pub(super) fn run(count: u64) -> Result<()> {
         let pair = || Ok((same()?, measured(Command::new(&qd1), &slower.dir)?));
         report("simulated disk, commits +25 %", count.div_ceil(2), pair, &qd1)?;
     }
-    let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
-    let group = Throttle::new(disk.device(), [("write_iops", 500)])?;
-    let same = || measured(group.command(&qd1), disk.path());
+    let disk = Mounted::filled("ext4", quiet_dir()?, DISK_BYTES)?;
+    let group = Throttle::new("pairs", &disk.disk, &[("write_iops", 500)])?;
+    let same = || measured(group.command(&AHEAD, &qd1), disk.path());
     report("throttled to 500 IOPS, the same", count, || Ok((same()?, same()?)), &qd1)
 }
 
 /// The report of a short check of `dir`, as JSON.
 fn measured(mut qd1: Command, dir: &Path) -> Result<Vec<u8>> {
-    lab::interrupted()?;
+    interrupted()?;
     qd1.arg("check").arg(dir).args(["--quick", "--quiet", "--no-save", "--json", "--only", STEPS]);
     let output = qd1.current_dir(cmd::root()).stdin(Stdio::null()).output().context("qd1 check")?;
     ensure!(output.status.success(), "qd1 check: {}", String::from_utf8_lossy(&output.stderr));

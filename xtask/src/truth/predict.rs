@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{Mounted, Simulated, Throttle, as_root, cmd, interrupted, open_up, quiet_dir, temp_dir};
 use serde_json::Value;
 
+use super::AHEAD;
 use super::programs;
-use super::real::Throttle;
-use crate::lab::{Filesystem, Simulated, open_up};
-use crate::{cmd, lab, setup};
+use crate::setup;
 
 /// Of each disk.
 pub(super) const DISK_BYTES: u64 = 4 << 30;
@@ -54,7 +54,7 @@ const DISKS: [Disk; 9] = [
 
 /// Measures the nine disks, or as many that are drawn at random, and prints the table.
 pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
-    lab::as_root("a loop device and a mount")?;
+    as_root("a loop device and a mount")?;
     setup::run()?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     if only == Some("work") {
@@ -62,7 +62,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Resul
     }
     let mut table = Table::new();
     for seed in UNSEEN..UNSEEN + drawn.unwrap_or(0) {
-        lab::interrupted()?;
+        interrupted()?;
         let name = format!("disk {seed}");
         let report = simulated(&dir, &programs::scenario(seed), verify).with_context(|| name.clone())?;
         table.add(&name, &report)?;
@@ -71,7 +71,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Resul
         return table.end();
     }
     for disk in DISKS.iter().filter(|disk| only.is_none_or(|only| disk.name.contains(only))) {
-        lab::interrupted()?;
+        interrupted()?;
         let report = measure(&dir, disk, verify).with_context(|| disk.name)?;
         table.add(disk.name, &report)?;
     }
@@ -145,7 +145,7 @@ fn median_and_worst(errors: &mut [f64]) -> Option<(f64, f64)> {
 
 /// What the programs take in memory, where commits cost nothing: the constants of the models, by the names that they have there.
 fn work(qd1: &Path) -> Result<()> {
-    let place = lab::quiet_dir()?;
+    let place = quiet_dir()?;
     open_up(place.path())?;
     let run = |args: &[&str]| -> Result<Value> {
         let mut command = Command::new(qd1);
@@ -226,12 +226,12 @@ fn measure(binaries: &Path, disk: &Disk, verify: &str) -> Result<Value> {
     match disk.kind {
         Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us), verify),
         Kind::Throttled(kernel, value) => {
-            let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
-            let group = Throttle::new(disk.device(), [(kernel, value)])?;
-            predict(group.command(&qd1), disk.path(), verify)
+            let disk = Mounted::filled("ext4", quiet_dir()?, DISK_BYTES)?;
+            let group = Throttle::new("predict", &disk.disk, &[(kernel, value)])?;
+            predict(group.command(&AHEAD, &qd1), disk.path(), verify)
         }
         Kind::Filesystem(name) => {
-            let disk = Filesystem::new(name, lab::temp_dir()?, DISK_BYTES)?;
+            let disk = Mounted::filled(name, temp_dir()?, DISK_BYTES)?;
             predict(Command::new(qd1), disk.path(), verify)
         }
     }

@@ -14,11 +14,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result};
+use qd1_lab::{Simulated, as_root, cmd, interrupted};
 use serde_json::{Value, json};
 
 use super::cluster;
-use crate::lab::Simulated;
-use crate::{cmd, lab, setup};
+use crate::setup;
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
 pub(super) const TUNING: u64 = 1000;
@@ -111,7 +111,7 @@ pub(super) fn scenario(seed: u64) -> String {
 
 /// Measures `count` disks of the seeds from `from` on.
 pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
-    lab::as_root("a FUSE mount and other users' servers")?;
+    as_root("a FUSE mount and other users' servers")?;
     setup::run()?;
     let binaries = super::release(&["qd1", "qd1-simdisk"])?;
     let known: BTreeMap<u64, Value> = fs::read_to_string(file)
@@ -133,12 +133,12 @@ pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
                 if before.is_some_and(|line| line["etcd"].is_object()) {
                     continue;
                 }
-                lab::interrupted()?;
+                interrupted()?;
                 let line = measure(&binaries, seed, before).with_context(|| format!("disk {seed}"));
                 let line = match line {
                     Ok(line) => line,
                     Err(error) => {
-                        lab::interrupted()?;
+                        interrupted()?;
                         eprintln!("programs: {error:#}");
                         continue;
                     }
@@ -231,7 +231,7 @@ fn felt(report: Result<Value>) -> Result<Value> {
 /// A program that could not run on a disk felt it as well.
 fn or_its_error(felt: Result<Value>) -> Result<Value> {
     felt.or_else(|error| {
-        lab::interrupted()?;
+        interrupted()?;
         Ok(json!({ "error": format!("{error:#}") }))
     })
 }

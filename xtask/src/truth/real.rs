@@ -4,20 +4,15 @@
 //! device's file is in memory, since a throttle gives nothing back for the time in which a shared disk stood still. The
 //! binary is the unoptimised one: a throttle is slower than it, and building the product takes minutes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{Loop, Throttle, as_root, cmd, interrupted, quiet_dir};
 use serde_json::Value;
 
-use crate::{cmd, lab};
+use super::AHEAD;
 
 const DISK_BYTES: u64 = 1 << 30;
-const GROUPS: &str = "/sys/fs/cgroup/blkio";
-/// What the names of ours begin with; then comes the process that made it.
-const PREFIX: &str = "qd1-truth-";
 /// Largest error of the target.
 const TARGET: f64 = 0.03;
 
@@ -48,14 +43,14 @@ const RUNS: [[Setting; 2]; 5] = [
 
 /// Measures and prints the table.
 pub(super) fn run() -> Result<()> {
-    lab::as_root("a loop device and a cgroup")?;
+    as_root("a loop device and a cgroup")?;
     cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
     let binary = crate::metadata::target_dir()?.join("debug/qd1");
     println!("limits set by the kernel on a loop device, and what qd1 limits says (target: within 3 %)");
     println!("  {:<20}{:>14}{:>16}{:>9}  95 % interval", "", "set", "measured", "error");
     let mut worst: f64 = 0.0;
     for settings in &RUNS {
-        lab::interrupted()?;
+        interrupted()?;
         let report = measure(&binary, settings)?;
         for setting in settings {
             worst = worst.max(row(&report, setting)?);
@@ -67,9 +62,10 @@ pub(super) fn run() -> Result<()> {
 }
 
 fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
-    let disk = lab::Loop::new(lab::quiet_dir()?, DISK_BYTES)?;
-    let group = Throttle::new(disk.device(), settings.iter().map(|setting| (setting.kernel, setting.value)))?;
-    let mut command = group.command(binary);
+    let disk = Loop::filled(quiet_dir()?, DISK_BYTES)?;
+    let limits: Vec<_> = settings.iter().map(|setting| (setting.kernel, setting.value)).collect();
+    let group = Throttle::new("real", &disk, &limits)?;
+    let mut command = group.command(&AHEAD, binary);
     command.arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
     command.args(["--size", "256MiB", "--json", "--no-save", "--quiet"]);
     cmd::json(&mut command)
@@ -103,71 +99,4 @@ fn row(report: &Value, setting: &Setting) -> Result<f64> {
         }
     }
     Ok(if reached { error.abs() } else { 1.0 })
-}
-
-/// Removes the groups of processes that were killed before they could.
-fn remove_abandoned() {
-    for entry in fs::read_dir(GROUPS).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-        if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // The kernel refuses to remove one that anybody is in.
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
-}
-
-/// A cgroup that limits what its processes may do to one device; removed on drop.
-pub(super) struct Throttle {
-    dir: PathBuf,
-    /// The device's number, as `7:0`.
-    number: String,
-}
-
-impl Throttle {
-    /// With so much of each of the kernel's settings.
-    pub(super) fn new(device: &Path, settings: impl IntoIterator<Item = (&'static str, u64)>) -> Result<Self> {
-        ensure!(
-            Path::new(GROUPS).join("cgroup.procs").exists(),
-            "{GROUPS} is not there: throttles need cgroups of version 1"
-        );
-        remove_abandoned();
-        let dir = Path::new(GROUPS).join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let mut this = Self { dir, number: String::new() };
-        let name = device.file_name().unwrap_or_default();
-        let number = Path::new("/sys/block").join(name).join("dev");
-        let number = fs::read_to_string(&number).with_context(|| format!("cannot read {}", number.display()))?;
-        this.number = number.trim().to_owned();
-        settings.into_iter().try_for_each(|(kernel, value)| this.set(kernel, value))?;
-        Ok(this)
-    }
-
-    /// Changes one of the kernel's settings.
-    pub(super) fn set(&self, kernel: &str, value: u64) -> Result<()> {
-        let file = self.dir.join(format!("blkio.throttle.{kernel}_device"));
-        fs::write(&file, format!("{} {value}", self.number)).with_context(|| format!("cannot set {}", file.display()))
-    }
-
-    /// `binary`, to be run inside.
-    pub(super) fn command(&self, binary: &Path) -> Command {
-        let mut command = cmd::command("sh");
-        // On a machine that does other work as well, 20,000 requests a second want their turn.
-        let script = format!("echo $$ > {}/cgroup.procs && exec nice -n -10 \"$0\" \"$@\"", self.dir.display());
-        command.args(["-c", &script]).arg(binary);
-        command
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        // A process that just ended may still be accounted for a moment.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.dir).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        eprintln!("cannot remove {}; do it by hand: rmdir {}", self.dir.display(), self.dir.display());
-    }
 }

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_lab::{Mounted, Simulated, Throttle, as_root, clock, cmd, interrupted, open_up, quiet_dir, temp_dir};
 use serde_json::Value;
 
+use super::AHEAD;
 use super::predict::{DISK_BYTES, commits_of};
-use super::real::Throttle;
-use crate::lab::{Filesystem, Simulated, open_up};
-use crate::{clock, cmd, lab, setup};
+use crate::setup;
 
 /// What is run, on each disk.
 const COMMANDS: [&[&str]; 17] = [
@@ -38,7 +38,7 @@ const RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.5;
 
 /// Runs all commands whose words hold `only`, and prints the table.
 pub(super) fn run(only: Option<&str>) -> Result<()> {
-    lab::as_root("a loop device and a mount")?;
+    as_root("a loop device and a mount")?;
     setup::run()?;
     let dir = super::release(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
@@ -51,11 +51,11 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
         outside += on_disk("simulated", &commands, || Command::new(&qd1), &simulated.dir)?;
     }
     {
-        let disk = Filesystem::new("ext4", lab::quiet_dir()?, DISK_BYTES)?;
-        let group = Throttle::new(disk.device(), [("write_iops", 500)])?;
-        outside += on_disk("500 IOPS", &commands, || group.command(&qd1), disk.path())?;
+        let disk = Mounted::filled("ext4", quiet_dir()?, DISK_BYTES)?;
+        let group = Throttle::new("times", &disk.disk, &[("write_iops", 500)])?;
+        outside += on_disk("500 IOPS", &commands, || group.command(&AHEAD, &qd1), disk.path())?;
     }
-    let place = lab::temp_dir()?;
+    let place = temp_dir()?;
     open_up(place.path())?;
     outside += on_disk("this one", &commands, || Command::new(&qd1), place.path())?;
     println!("  {outside} of {} outside of {:.1} to {:.1}", 3 * commands.len(), RATIO.start(), RATIO.end());
@@ -67,7 +67,7 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
 fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: &Path) -> Result<usize> {
     let mut outside = 0;
     for words in commands {
-        lab::interrupted()?;
+        interrupted()?;
         let mut run = binary();
         run.args(*words).arg(dir).args(["--no-save", "--json"]).current_dir(cmd::root()).stdin(Stdio::null());
         let (output, took) = clock::timed(|| run.output());

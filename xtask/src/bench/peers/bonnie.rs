@@ -1,9 +1,9 @@
 //! bonnie++ against `qd1 meta --suite bonnie`: one large file, and many small ones.
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::cmd;
 
 use super::{Figures, Peer, Round, TARGET};
-use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "bonnie++",

@@ -4,10 +4,10 @@
 use std::process::Command;
 
 use anyhow::Result;
+use qd1_lab::cmd;
 
 use super::{Figures, Peer, Round};
 use crate::bench::table::Target;
-use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "fio",

@@ -1,10 +1,10 @@
 //! ioping against `qd1 ping`: the fastest and the mean time of a request, as fast as they go.
 
 use anyhow::{Context, Result};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::{Figures, Peer, Round, TARGET};
-use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "ioping",

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::args::Args;
 use super::rounds::in_turn;
 use super::table::{Table, Target};
 use crate::chosen::chosen;
-use crate::{cmd, dist, lab};
+use crate::dist;
 
 /// Room for the test files beside the space that always stays free.
 const DISK_BYTES: u64 = 3 << 30;
@@ -85,12 +86,12 @@ impl Round<'_> {
 
 pub(super) fn run(args: &Args) -> Result<Table> {
     let peers = chosen(PEERS, |peer| peer.name, &args.peer, "peer")?;
-    lab::need_root("a loop device")?;
+    qd1_lab::need_root("a loop device")?;
     let qd1 = match &args.binary {
         Some(binary) => std::path::absolute(binary)?,
         None => dist::build_binary()?,
     };
-    let disk = lab::Filesystem::new("ext4", lab::temp_dir()?, DISK_BYTES)?;
+    let disk = qd1_lab::Mounted::filled("ext4", qd1_lab::temp_dir()?, DISK_BYTES)?;
     println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
     let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
     for peer in peers {

@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use qd1_lab::cmd;
 use serde_json::Value;
 
 use super::{Figures, Peer, Round, TARGET};
-use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "pg_test_fsync",

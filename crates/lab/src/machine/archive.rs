@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
+use super::Unpacked;
 use crate::cmd;
-use crate::packages::Unpacked;
 
 /// Files for a guest.
-pub(crate) struct Archive(TempDir);
+pub struct Archive(TempDir);
 
 impl Archive {
     /// With the kernel's modules where `modprobe` looks for them, and the applets of busybox, which are those of this
     /// machine's: another machine's cannot be asked.
-    pub(crate) fn new(guest: &Unpacked, own: &Unpacked) -> Result<Self> {
+    pub fn new(guest: &Unpacked, own: &Unpacked) -> Result<Self> {
         let this = Self(tempfile::tempdir()?);
         let modules = this.place("lib/modules/x")?;
         cmd::capture(cmd::command("cp").arg("-r").arg(guest.modules()?).arg(modules.with_file_name(&guest.release)))?;
@@ -38,7 +38,7 @@ impl Archive {
     }
 
     /// A file that is read.
-    pub(crate) fn file(&self, path: &str, content: &[u8]) -> Result<()> {
+    pub fn file(&self, path: &str, content: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         // An applet's link gives way to the program itself.
         if place.is_symlink() {
@@ -48,14 +48,14 @@ impl Archive {
     }
 
     /// A file that is run.
-    pub(crate) fn program(&self, path: &str, content: &[u8]) -> Result<()> {
+    pub fn program(&self, path: &str, content: &[u8]) -> Result<()> {
         self.file(path, content)?;
         Ok(fs::set_permissions(self.place(path)?, Permissions::from_mode(0o755))?)
     }
 
     /// A program of this machine or of the packages, with the libraries it loads, each at the path where it looks for
     /// them.
-    pub(crate) fn program_with_libraries(&self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
+    pub fn program_with_libraries(&self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
         if !cmd::is_static(program)? {
             let mut ldd = cmd::command("ldd");
             let said = cmd::capture(ldd.arg(program).env("LD_LIBRARY_PATH", packages.library_path()))?;
@@ -70,7 +70,7 @@ impl Archive {
     }
 
     /// Packs it into a file.
-    pub(crate) fn write(&self, to: &Path, own: &Unpacked) -> Result<()> {
+    pub fn write(&self, to: &Path, own: &Unpacked) -> Result<()> {
         let mut pack = cmd::command("sh");
         pack.args(["-c", "find . | \"$0\" cpio -o -H newc -R 0:0 -F \"$1\""]).arg(own.program("busybox")?).arg(to);
         cmd::capture(pack.current_dir(self.0.path())).map(drop)

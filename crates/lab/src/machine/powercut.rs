@@ -1,9 +1,9 @@
 //! `cargo xtask truth --powercut`: guests whose host loses its power while they commit.
 //!
 //! The guest's disk is a file on a filesystem of the host's own, on a loop device. QEMU with `cache=unsafe` ignores the
-//! guest's flushes, so that what was committed is in the host's memory alone; with `cache=none` it is on the loop device. The
-//! host's cut is a copy of what is behind the loop device, without what its memory holds; the guest is then killed, and the
-//! copy mounted and checked. The witness is QEMU's port to a file.
+//! guest's flushes, so that what was committed is in the host's memory alone; with `cache=none` it is on the loop
+//! device. The host's cut is a copy of what is behind the loop device, without what its memory holds; the guest is then
+//! killed, and the copy mounted and checked. The witness is QEMU's port to a file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -13,12 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::Machine;
 use super::boot::{self, Scripts};
-use super::disks::{Loop, Mounted};
 use super::scenario::{Scenario, serial};
-use super::{available, build, catch_signals, interrupted, need_root};
-use crate::packages::Unpacked;
-use crate::{clock, cmd};
+use crate::tool::text;
+use crate::{Loop, Mount, clock, interrupted, temp_dir, tool};
 
 /// Sizes of the host's disk and the guest's.
 const HOST_BYTES: u64 = 600 << 20;
@@ -45,17 +44,13 @@ qd1 = '--version'
 ";
 
 /// Cuts the power of `count` guests of each kind, and prints what was found.
-pub(crate) fn run(count: u64) -> Result<()> {
-    need_root("a loop device and a mount")?;
-    let packages = available()?;
-    let binary = build()?;
-    catch_signals()?;
+pub fn run(machine: &Machine, count: u64) -> Result<()> {
     let mut wrong = 0;
     for (cache, loses) in [("unsafe", true), ("none", false)] {
         let mut found = 0;
         for number in 0..count {
             interrupted()?;
-            let said = one(cache, &binary, &packages).with_context(|| format!("cache={cache}, {number}"))?;
+            let said = one(cache, machine).with_context(|| format!("cache={cache}, {number}"))?;
             println!("powercut: cache={cache}: {}", said.lines().next().unwrap_or_default());
             found += u64::from(said.starts_with("LOST"));
         }
@@ -77,21 +72,21 @@ impl Drop for Guest {
 }
 
 /// One cut; what the check said.
-fn one(cache: &str, binary: &Path, packages: &Unpacked) -> Result<String> {
-    let place = super::temp_dir()?;
+fn one(cache: &str, machine: &Machine) -> Result<String> {
+    let place = temp_dir()?;
     let at = |name: &str| place.path().join(name);
     let (behind, notes) = (at("behind"), at("notes"));
     File::create(&behind)?.set_len(HOST_BYTES)?;
-    let device = Loop::attach(&behind)?;
-    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", "nodiscard"]).arg(device.device()))?;
-    let host = Mounted::new(device.device(), at("host"), "commit=300")?;
+    let device = Loop::direct(&behind)?;
+    device.make_filesystem("ext4")?;
+    let host = Mount::at(at("host"), &["-o", "commit=300", device.path()])?;
     let disk = host.path().join("guest");
     write_whole(&disk)?;
-    let guest = start(cache, &disk, &notes, place.path(), binary, packages)?;
+    let guest = start(cache, &disk, &notes, place.path(), machine)?;
     let [first, last] = COMMITS;
     noted(&notes, first)?;
     // From here on, what is on the device is there because of the guest's flushes.
-    cmd::capture(cmd::command("sync").arg("-f").arg(host.path()))?;
+    tool("sync", &["-f", text(host.path())])?;
     noted(&notes, last)?;
     // In this order: what is noted was acknowledged before the copy was begun.
     let kept = at("kept");
@@ -99,11 +94,11 @@ fn one(cache: &str, binary: &Path, packages: &Unpacked) -> Result<String> {
     let cut = at("cut");
     fs::copy(&behind, &cut)?;
     drop((guest, host));
-    let outer = Mounted::new(&cut, at("outer"), "loop")?;
-    let inner = Mounted::new(&outer.path().join("guest"), at("inner"), "loop")?;
-    let mut check = Command::new(binary);
+    let outer = Mount::at(at("outer"), &["-o", "loop", text(&cut)])?;
+    let inner = Mount::at(at("inner"), &["-o", "loop", text(&outer.path().join("guest"))])?;
+    let mut check = Command::new(&machine.binary);
     check.args(["powercut", "check", "--keep"]).arg(inner.path()).arg(&kept);
-    let output = cmd::output(&mut check)?;
+    let output = check.output().context("qd1 powercut check")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.code() {
         Some(0 | 3) => Ok(said),
@@ -120,13 +115,13 @@ fn write_whole(disk: &Path) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, binary: &Path, packages: &Unpacked) -> Result<Guest> {
+fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, machine: &Machine) -> Result<Guest> {
     let scenarios = [Scenario::parse("powercut", GUEST)?];
     let script = |number: usize| scenarios[number].script(number);
     let scripts = Scripts { numbers: vec![0], script: &script, cuts: false };
     let initramfs = place.join("initramfs");
-    boot::archive(&scenarios, &scripts, binary, packages)?.write(&initramfs, packages)?;
-    let mut qemu = boot::machine(packages, &initramfs, &place.join("port"));
+    boot::archive(&scenarios, &scripts, machine)?.write(&initramfs, &machine.packages)?;
+    let mut qemu = boot::without_disks(machine, &initramfs, &place.join("port"));
     qemu.arg("-chardev").arg(format!("file,id=notes,path={}", notes.display()));
     qemu.args(["-device", "virtserialport,chardev=notes,name=notes"]);
     let serial = serial(0, 0);

@@ -1,5 +1,5 @@
-//! One boot of the virtual machine, or two with a power cut between them: its files, its command line, and what it sends
-//! back.
+//! One boot of the virtual machine, or two with a power cut between them: its files, its command line, and what it
+//! sends back.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,11 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use super::initramfs::Archive;
-use super::interrupted;
+use super::archive::Archive;
 use super::scenario::{Disk, Scenario, serial};
-use crate::packages::{QEMU, Unpacked};
-use crate::{clock, cmd};
+use super::{Machine, QEMU};
+use crate::{clock, cmd, interrupted};
 
 /// Memory of the guest: its files, and what null_blk keeps.
 const MEMORY_MIB: u32 = 1024;
@@ -57,12 +56,12 @@ impl Outcome {
     }
 }
 
-/// Boots and runs these scenarios with this binary; once more where the emulated machine hangs.
-pub(super) fn boot(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Outcome> {
-    match boot_once(scenarios, binary, packages) {
+/// Boots and runs these scenarios; once more where the emulated machine hangs.
+pub(super) fn boot(scenarios: &[Scenario], machine: &Machine) -> Result<Outcome> {
+    match boot_once(scenarios, machine) {
         Err(error) if error.is::<Silent>() => {
             println!("{error}; once more");
-            boot_once(scenarios, binary, packages)
+            boot_once(scenarios, machine)
         }
         outcome => outcome,
     }
@@ -80,21 +79,20 @@ impl std::fmt::Display for Silent {
 
 impl std::error::Error for Silent {}
 
-fn boot_once(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Outcome> {
+fn boot_once(scenarios: &[Scenario], machine: &Machine) -> Result<Outcome> {
     let dir = tempfile::Builder::new().prefix("qd1-lab-").tempdir()?;
     make_disks(scenarios, dir.path())?;
     let cut: Vec<usize> = (0..scenarios.len()).filter(|number| !scenarios[*number].before_cut.is_empty()).collect();
     if !cut.is_empty() {
         let script = |number: usize| scenarios[number].script_before_cut(number);
-        let until_cut =
-            power_on(scenarios, &Scripts { numbers: cut, script: &script, cuts: true }, binary, packages, &dir)?;
+        let until_cut = power_on(scenarios, &Scripts { numbers: cut, script: &script, cuts: true }, machine, &dir)?;
         if let Some(failed) = until_cut.sent.iter().find(|sent| sent.status != 0) {
             bail!("{} failed before its power was cut: {}", failed.name, failed.stdout);
         }
     }
     let script = |number: usize| scenarios[number].script(number);
     let numbers = (0..scenarios.len()).collect();
-    power_on(scenarios, &Scripts { numbers, script: &script, cuts: false }, binary, packages, &dir)
+    power_on(scenarios, &Scripts { numbers, script: &script, cuts: false }, machine, &dir)
 }
 
 /// What a machine runs from its start to its end.
@@ -106,17 +104,11 @@ pub(super) struct Scripts<'a> {
     pub(super) cuts: bool,
 }
 
-fn power_on(
-    scenarios: &[Scenario],
-    scripts: &Scripts<'_>,
-    binary: &Path,
-    packages: &Unpacked,
-    dir: &TempDir,
-) -> Result<Outcome> {
+fn power_on(scenarios: &[Scenario], scripts: &Scripts<'_>, machine: &Machine, dir: &TempDir) -> Result<Outcome> {
     let initramfs = dir.path().join("initramfs");
-    archive(scenarios, scripts, binary, packages)?.write(&initramfs, packages)?;
+    archive(scenarios, scripts, machine)?.write(&initramfs, &machine.packages)?;
     let (port, console) = (dir.path().join("port"), dir.path().join("console"));
-    let mut qemu = machine(packages, &initramfs, &port);
+    let mut qemu = without_disks(machine, &initramfs, &port);
     add_disks(&mut qemu, scenarios, dir.path());
     qemu.stdout(File::create(&console)?).stderr(File::options().append(true).open(&console)?);
     let count = u64::try_from(scripts.numbers.len())?;
@@ -131,13 +123,13 @@ fn power_on(
 
 /// The machine without its disks. The console goes to our pipe, results through a port of their own: the console is
 /// slow, and the kernel writes to it as well.
-pub(super) fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
-    let mut qemu = cmd::command(QEMU.program);
+pub(super) fn without_disks(machine: &Machine, initramfs: &Path, port: &Path) -> Command {
+    let mut qemu = cmd::command(QEMU);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
     // An emulated processor runs anywhere; what is measured here is behaviour.
     qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);
     qemu.args(["-m", &MEMORY_MIB.to_string()]);
-    qemu.arg("-kernel").arg(packages.kernel()).arg("-initrd").arg(initramfs);
+    qemu.arg("-kernel").arg(machine.packages.kernel()).arg("-initrd").arg(initramfs);
     // The kernel would panic where a busy host's ticks of the timer come too late for its check.
     qemu.args(["-append", "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on mitigations=off no_timer_check"]);
     qemu.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=port,name=lab"]);
@@ -175,16 +167,12 @@ fn add_disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) {
     }
 }
 
-pub(super) fn archive(
-    scenarios: &[Scenario],
-    scripts: &Scripts<'_>,
-    binary: &Path,
-    packages: &Unpacked,
-) -> Result<Archive> {
+pub(super) fn archive(scenarios: &[Scenario], scripts: &Scripts<'_>, machine: &Machine) -> Result<Archive> {
+    let packages = &machine.packages;
     let archive = Archive::new(packages, packages)?;
     archive.program("init", include_bytes!("init.sh"))?;
     archive.file("lab/helpers", include_bytes!("helpers.sh"))?;
-    archive.program_with_libraries("bin/qd1", binary, packages)?;
+    archive.program_with_libraries("bin/qd1", &machine.binary, packages)?;
     archive.program_with_libraries("bin/dmsetup", &packages.program("dmsetup")?, packages)?;
     archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
     for (tool, package) in TOOLS {

@@ -8,16 +8,19 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
+use crate::open_up;
+
 /// A mounted one.
-pub(crate) struct Simulated {
-    pub(crate) dir: PathBuf,
+pub struct Simulated {
+    /// Where it is mounted.
+    pub dir: PathBuf,
     server: Child,
     place: TempDir,
 }
 
 impl Simulated {
     /// Mounts the disk that `scenario` describes, in TOML. `binaries` is where qd1-simdisk was built.
-    pub(crate) fn mount(binaries: &Path, scenario: &str) -> Result<Self> {
+    pub fn mount(binaries: &Path, scenario: &str) -> Result<Self> {
         let place = tempfile::tempdir()?;
         open_up(place.path())?;
         let (file, dir) = (place.path().join("scenario.toml"), place.path().join("disk"));
@@ -39,7 +42,7 @@ impl Simulated {
     }
 
     /// A directory next to it, which goes with it.
-    pub(crate) fn place(&self) -> &Path {
+    pub fn place(&self) -> &Path {
         self.place.path()
     }
 }
@@ -49,10 +52,4 @@ impl Drop for Simulated {
         drop(self.server.stdin.take());
         let _ = self.server.wait();
     }
-}
-
-/// Lets a server of another user get there.
-pub(crate) fn open_up(dir: &Path) -> Result<()> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }

@@ -1,28 +1,31 @@
-//! A scenario of the lab: devices, what is run on them, and what has to come of it. Data, from `xtask/lab/*.toml`.
+//! A scenario of the lab: devices, what is run on them, and what has to come of it. Data, from
+//! `crates/lab/scenarios/*.toml`.
 //!
 //! HACKING.md says how to write one; [`super::claim`] is what is held against a report.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::claim::Claim;
-use crate::chosen::chosen;
+use crate::cmd;
+
+/// Where they are, below the workspace's root.
+const DIR: &str = "crates/lab/scenarios";
 
 /// One scenario.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scenario {
+pub struct Scenario {
     /// The name of its file.
     #[serde(skip)]
-    pub(super) name: String,
+    pub name: String,
     /// What it is, one sentence.
-    pub(super) about: String,
+    pub about: String,
     /// Whether it belongs to the short form that the tests run.
     #[serde(default)]
-    pub(super) short: bool,
+    pub short: bool,
     /// Modules to load first, each with its parameters: `null_blk nr_devices=1`.
     #[serde(default)]
     pub(super) modules: Vec<String>,
@@ -133,9 +136,10 @@ impl Scenario {
         Ok(this)
     }
 
-    /// All scenarios of a directory, by name.
-    pub(super) fn all(dir: &Path) -> Result<Vec<Self>> {
-        let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    /// All scenarios of the lab, by name.
+    pub fn all() -> Result<Vec<Self>> {
+        let dir = cmd::root().join(DIR);
+        let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
         let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         paths.sort();
         let mut all = Vec::new();
@@ -145,13 +149,6 @@ impl Scenario {
             all.push(Self::parse(name, &text).with_context(|| format!("in {}", path.display()))?);
         }
         Ok(all)
-    }
-
-    /// Those with these names; all where there are none, or all of the short form.
-    pub(super) fn chosen(all: Vec<Self>, names: &[String], short: bool) -> Result<Vec<Self>> {
-        let mut chosen = chosen(all, |scenario| &scenario.name, names, "scenario")?;
-        chosen.retain(|scenario| scenario.short || !short);
-        Ok(chosen)
     }
 
     /// What the guest's shell runs before its power is cut.
@@ -204,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_scenario_of_the_lab_is_valid() {
-        let all = Scenario::all(&crate::cmd::root().join("xtask/lab")).unwrap();
+        let all = Scenario::all().unwrap();
         assert!(all.len() >= 10 && all.iter().any(|scenario| scenario.short));
     }
 

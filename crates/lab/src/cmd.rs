@@ -8,27 +8,28 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The workspace's root. `cargo run` tells where the package is now; the compiled-in path is for a direct call.
-pub(crate) fn root() -> PathBuf {
+/// The workspace's root. Cargo says where the package is that it runs now; the compiled-in path is for a direct call.
+pub fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let package = PathBuf::from(package);
-    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
+    let root = package.ancestors().find(|dir| dir.join("Cargo.lock").is_file());
+    root.map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
 /// A command that starts at the workspace's root and reads nothing.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).stdin(Stdio::null());
     command
 }
 
 /// The cargo that runs us, of the pinned toolchain.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Runs with our own stdout and stderr; fails where the command fails.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed: {status}", shown(command));
@@ -40,31 +41,31 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 const SHOWN: usize = 100;
 
 /// Runs silently and returns stdout; where the command fails, the error holds what it said.
-pub(crate) fn capture(command: &mut Command) -> Result<String> {
+pub fn capture(command: &mut Command) -> Result<String> {
     let output = succeeded(command)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs silently and returns the JSON document on stdout.
-pub(crate) fn json(command: &mut Command) -> Result<Value> {
+pub fn json(command: &mut Command) -> Result<Value> {
     let text = capture(command)?;
     serde_json::from_str(&text).with_context(|| format!("{} printed no JSON", shown(command)))
 }
 
 /// A number at a path of a JSON document.
-pub(crate) fn number(value: &Value, at: &str) -> Result<f64> {
+pub fn number(value: &Value, at: &str) -> Result<f64> {
     value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
 }
 
 /// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the
 /// question.
-pub(crate) fn is_static(program: &Path) -> Result<bool> {
+pub fn is_static(program: &Path) -> Result<bool> {
     let headers = capture(command("readelf").args(["--program-headers", "--wide"]).arg(program))?;
     Ok(!headers.contains(" INTERP "))
 }
 
 /// As [`capture`], with what it said on stderr as well.
-pub(crate) fn capture_all(command: &mut Command) -> Result<String> {
+pub fn capture_all(command: &mut Command) -> Result<String> {
     let output = succeeded(command)?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
@@ -79,36 +80,33 @@ fn succeeded(command: &mut Command) -> Result<Output> {
 }
 
 /// The last lines of a text.
-pub(crate) fn tail(text: &str, count: usize) -> String {
+pub fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
 /// Runs silently and returns everything, whatever the exit status.
-pub(crate) fn output(command: &mut Command) -> Result<Output> {
+pub fn output(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| format!("cannot start {}", shown(command)))
 }
 
 /// The command as one would type it, for messages.
-pub(crate) fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
 /// Where a program is. The sbin directories count too: a user's PATH often lacks them.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     env::split_paths(&path).chain(sbin).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// Whether we are root. Read from /proc, which spares a dependency.
-pub(crate) fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // Real, effective, saved, filesystem: the effective one decides.
-    uid.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+/// Whether we are root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 #[cfg(test)]

@@ -1,0 +1,172 @@
+//! Loop devices over files of their own.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::tool::text;
+use crate::{Unavailable, make_file, need_root, quiet_dir, tool};
+
+/// How often a free device is asked for: another process may take the one that was found.
+const TRIES: usize = 6;
+/// The option that lets it only be read.
+const READ_ONLY: &str = "--read-only";
+
+/// A loop device on a file; detached on drop.
+pub struct Loop {
+    device: PathBuf,
+    file: PathBuf,
+    /// That of its file, where it is its own. It goes after the device.
+    _dir: Option<TempDir>,
+}
+
+impl Loop {
+    /// Over a sparse file, which is in memory where there is enough. `options` are of losetup, such as `--partscan`.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub fn new(bytes: u64, options: &[&str]) -> Result<Self, Unavailable> {
+        need_root("a loop device")?;
+        let dir = quiet_dir()?;
+        let file = dir.path().join("disk.img");
+        let made = File::create(&file).and_then(|file| file.set_len(bytes));
+        made.with_context(|| format!("cannot make {}", file.display()))?;
+        let mut this = Self::attach(&file, options)?;
+        this._dir = Some(dir);
+        Ok(this)
+    }
+
+    /// With an ext4 filesystem on it.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub fn ext4(bytes: u64) -> Result<Self, Unavailable> {
+        let this = Self::new(bytes, &[])?;
+        this.make_filesystem("ext4")?;
+        Ok(this)
+    }
+
+    /// Over a file in `dir` that is written whole, so that no run pays for the first touch of the file below.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub fn filled(dir: TempDir, bytes: u64) -> Result<Self, Unavailable> {
+        need_root("a loop device")?;
+        let file = dir.path().join("disk.img");
+        make_file(&file, bytes)?;
+        let mut this = Self::direct(&file)?;
+        this._dir = Some(dir);
+        Ok(this)
+    }
+
+    /// Over this file, with direct I/O to it where its filesystem has it.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub fn direct(file: &Path) -> Result<Self, Unavailable> {
+        Self::attach(file, &["--direct-io=on"]).or_else(|_| Self::attach(file, &["--direct-io=off"]))
+    }
+
+    /// Over this file. `options` are of losetup.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub fn attach(file: &Path, options: &[&str]) -> Result<Self, Unavailable> {
+        need_root("a loop device")?;
+        let args = [&["--find", "--show"], options, &[text(file)]].concat();
+        let made = (1..TRIES).map(|_| tool("losetup", &args)).find(Result::is_ok);
+        let device = PathBuf::from(made.unwrap_or_else(|| tool("losetup", &args))?);
+        let this = Self { device, file: file.to_owned(), _dir: None };
+        // Whoever had it before may have left it read-only, which the kernel does not undo.
+        if !options.contains(&READ_ONLY) {
+            tool("blockdev", &["--setrw", this.path()])?;
+        }
+        Ok(this)
+    }
+
+    /// Makes a filesystem of this kind.
+    ///
+    /// # Errors
+    /// When its tool is missing or fails.
+    pub fn make_filesystem(&self, kind: &str) -> Result<(), Unavailable> {
+        // No lazy initialisation: the kernel would write in the background for minutes, and spoil figures.
+        let options: &[&str] = match kind {
+            "ext4" => &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+            _ => &[],
+        };
+        tool(&format!("mkfs.{kind}"), &[options, &[self.path()]].concat()).map(drop)
+    }
+
+    /// Its path.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
+    /// Its path, as text.
+    pub fn path(&self) -> &str {
+        text(&self.device)
+    }
+
+    /// What is behind it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What the kernel says of it.
+    fn sysfs(&self) -> PathBuf {
+        Path::new("/sys/block").join(self.device.file_name().unwrap_or_default())
+    }
+
+    /// MAJOR:MINOR, as cgroups name it.
+    ///
+    /// # Panics
+    /// When the device is gone.
+    pub fn number(&self) -> String {
+        let number = fs::read_to_string(self.sysfs().join("dev")).expect("the kernel numbers each device");
+        number.trim().to_owned()
+    }
+
+    /// Gives the device another file.
+    ///
+    /// # Errors
+    /// When another process took the device meanwhile.
+    pub fn lead_to(&mut self, file: &Path) -> Result<(), Unavailable> {
+        tool("losetup", &["--detach", self.path()])?;
+        file.clone_into(&mut self.file);
+        tool("losetup", &[self.path(), text(&self.file)]).map(drop)
+    }
+
+    /// Every byte on it, with everything written out first.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub fn content(&self) -> Vec<u8> {
+        let read = || -> std::io::Result<Vec<u8>> {
+            rustix::fs::fsync(File::open(&self.device)?)?;
+            fs::read(&self.file)
+        };
+        read().expect("a device of our own can be read")
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // One that was made read-only stays so for whoever gets it next.
+        let _ = tool("blockdev", &["--setrw", self.path()]);
+        if let Err(error) = tool("losetup", &["--detach", self.path()]) {
+            eprintln!("cannot detach {}; detach it by hand: {error}", self.path());
+            return;
+        }
+        // The kernel lets go when the last one who has it open does, which may be a moment after that process is gone.
+        let backing = self.sysfs().join("loop");
+        for _ in 0..20 {
+            if !backing.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
