@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
+use qd1_lab::tool;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::device::tool;
 use crate::common::filesystems::journals;
 use crate::common::fio::words;
 use crate::common::refusal::refused;

@@ -14,7 +14,7 @@ const QUICK: [&str; 2] = ["--only", "read32"];
 fn a_fifo_nobody_writes_is_refused_and_not_waited_for() {
     let place = Place::new();
     let fifo = place.beside("fifo");
-    crate::common::device::tool("mkfifo", &[fifo.to_str().unwrap()]).unwrap();
+    qd1_lab::tool("mkfifo", &[fifo.to_str().unwrap()]).unwrap();
     place.qd1(&["report", fifo.to_str().unwrap()]).assert().code(2).stderr(predicate::str::contains("is a fifo"));
 }
 

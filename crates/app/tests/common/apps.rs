@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use qd1_engine::sim::{Device, Service};
+use qd1_lab::Mounted;
 use qd1_simdisk::Scenario;
 use rustix::process::Pid;
 use tempfile::TempDir;
 
-use super::device::Mounted;
 use super::disk::Disk;
 use super::{Place, names, wait_until};
 

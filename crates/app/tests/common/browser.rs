@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use qd1_lab::tool;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::apps::program;
-use super::device::tool;
 
 /// The longest that any answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);

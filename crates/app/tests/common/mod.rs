@@ -5,7 +5,6 @@
 
 pub(crate) mod apps;
 pub(crate) mod browser;
-pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod filesystems;
 pub(crate) mod fio;
@@ -52,7 +51,7 @@ macro_rules! or_skip {
     ($needed:expr) => {
         match $needed {
             Ok(needed) => needed,
-            Err(why) => return $crate::common::skip($crate::common::test_name!(), &why),
+            Err(why) => return $crate::common::skip($crate::common::test_name!(), &why.to_string()),
         }
     };
 }
@@ -87,7 +86,7 @@ pub(crate) fn heed_signals() {
 /// A directory to measure and a history, both of this test alone.
 pub(crate) struct Place {
     // Dropped first: the mount before its history.
-    _disk: Option<device::Mounted>,
+    _disk: Option<qd1_lab::Mounted>,
     root: TempDir,
     dir: PathBuf,
 }
@@ -106,7 +105,7 @@ impl Place {
     /// On a disk in memory where one can be made, since a shared disk stands still for longer than a brief step takes.
     pub(crate) fn quiet() -> Self {
         // Some suites want a file of 1 GiB, beside as much that stays free.
-        match device::Loop::ext4(4 << 30).and_then(|disk| device::Mounted::new(disk, "nodiscard")) {
+        match qd1_lab::Loop::ext4(4 << 30).and_then(|disk| qd1_lab::Mounted::new(disk, "nodiscard")) {
             Ok(disk) => Self { dir: disk.path().to_owned(), _disk: Some(disk), ..Self::new() },
             Err(_) => Self::new(),
         }
@@ -220,16 +219,10 @@ impl Place {
     }
 }
 
-/// A new directory that every user can enter: beside the build where that is open to all.
+/// A new directory that every user can enter.
 pub(crate) fn open_to_all() -> TempDir {
     heed_signals();
-    let beside = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let is_open = |dir: &Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 1 == 1);
-    // Not /tmp, which is often in memory.
-    let dir = if beside.ancestors().all(is_open) { beside } else { Path::new("/var/tmp") };
-    let dir = TempDir::new_in(dir).unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    dir
+    qd1_lab::open_dir().unwrap()
 }
 
 /// A file of thresholds with one class, `mine`, that has one criterion.
@@ -261,7 +254,15 @@ pub(crate) const REAL_TIME: [&str; 3] = ["chrt", "--rr", "1"];
 /// Whether real-time priority is granted. Without it, nobody can say how much longer a busy machine makes anything take.
 pub(crate) fn has_real_time() -> bool {
     static GRANTED: OnceLock<bool> = OnceLock::new();
-    *GRANTED.get_or_init(|| is_root() && device::tool(REAL_TIME[0], &[REAL_TIME[1], REAL_TIME[2], "true"]).is_ok())
+    *GRANTED.get_or_init(|| is_root() && qd1_lab::tool(REAL_TIME[0], &[REAL_TIME[1], REAL_TIME[2], "true"]).is_ok())
+}
+
+/// `program` as a process of the group, in real time.
+pub(crate) fn in_group(group: &qd1_lab::Throttle, program: &str, args: &[&str]) -> Command {
+    let launcher: &[&str] = if has_real_time() { &REAL_TIME } else { &[] };
+    let mut command = group.command(launcher, program);
+    command.args(args);
+    command
 }
 
 /// The JSON that a successful command prints.

@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use super::device::tool;
+use qd1_lab::tool;
+
 use super::{BRIEF, Place, is_root, open_to_all, qd1};
 
 /// The one message is on stderr, it names `words`, and the exit code is `code`.

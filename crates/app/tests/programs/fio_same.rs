@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use qd1_lab::Loop;
 use serde_json::Value;
 
-use crate::common::device::Loop;
 use crate::common::fio::{Side, for_each, has_fio};
 use crate::common::{Place, int, list, or_skip, skip, test_name};
 

@@ -1,5 +1,5 @@
 //! The whole binary on another kernel and on devices that this machine lacks: the short form of `cargo xtask lab`, one
-//! boot of a virtual machine. Its scenarios, and what has to come of them, are in `xtask/lab`.
+//! boot of a virtual machine. Its scenarios, and what has to come of them, are in `crates/lab/scenarios`.
 
 use std::process::Command;
 
@@ -12,8 +12,6 @@ fn on_another_kernel_each_device_is_as_its_scenario_says() {
         return common::skip(test, "the lab is started by cargo xtask test");
     };
     let mut lab = Command::new(xtask);
-    // Of this package, where the program would look for its own.
-    lab.env_remove("CARGO_MANIFEST_DIR");
     let output = lab.args(["lab", "--short", "--binary", common::qd1()]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some(why) = said.lines().find_map(|line| line.strip_prefix("SKIPPED: ")) {

@@ -3,12 +3,12 @@
 use std::fs;
 use std::process::Output;
 
+use qd1_lab::tool;
 use qd1_model::{OpClass, Report};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::apps::{Site, children, disk_with_flushes_of, listening, program};
-use crate::common::device::tool;
 use crate::common::{self, Place, Running, find, float, int, list, or_skip, said, step, wait_until};
 
 fn parsed(output: &Output) -> Value {

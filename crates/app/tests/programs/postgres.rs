@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
+use qd1_lab::{Mounted, tool};
 use qd1_model::OpClass;
 use qd1_simdisk::truth::Law;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::common::apps::{Site, children, disk_with_flushes_of, listening, segments};
-use crate::common::device::{Mounted, tool};
 use crate::common::filesystems::{assert_nothing_left, can, quiet};
 use crate::common::{
     self, Running, find, float, int, intervals, is_root, list, or_skip, said, skip, step, test_name, wait_until,

@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use predicates::prelude::*;
 use qd1_engine::sim::Service;
+use qd1_lab::{Loop, Throttle, tool};
 use qd1_simdisk::Scenario;
 use serde_json::Value;
 
-use crate::common::device::Throttle;
-use crate::common::device::{Loop, tool};
 use crate::common::disk::Disk;
 use crate::common::filesystems::{TINY, assert_nothing_left, can, filesystems, journals, quiet, upon};
-use crate::common::{self, Place, find, int, json, list, names, or_skip, schema, text};
+use crate::common::{self, Place, find, in_group, int, json, list, names, or_skip, schema, text};
 
 #[test]
 fn each_filesystem_is_measured_in_every_round_and_shown_again() {
@@ -169,7 +168,7 @@ fn equal_filesystems_are_equal_and_on_a_slower_device_slower() {
         std::thread::scope(|scope| {
             scope.spawn(|| slow_down("ext4-3", group.dir(), &over));
             let whole = [&["filesystems", place.dir_str()], &TINY[..], &args[..]].concat();
-            let output = place.environment(&mut group.command(common::qd1(), &whole)).output();
+            let output = place.environment(&mut in_group(&group, common::qd1(), &whole)).output();
             over.store(true, Ordering::Relaxed);
             let output = output.unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -231,7 +230,7 @@ fn a_filesystem_larger_than_the_place_is_refused() {
     or_skip!(can(&["mkfs.ext4"]));
     let (_dir, place) = quiet();
     let tiny = ["--only", "ext4", "--rounds", "1", "--steps", "read", "--size", "16MiB", "--disk", "8GiB", "--quiet"];
-    let disk = or_skip!(common::device::Mounted::ext4("noatime"));
+    let disk = or_skip!(qd1_lab::Mounted::ext4("noatime"));
     let path = disk.path().to_str().unwrap();
     let said = predicate::str::contains("not enough space").and(predicate::str::contains("--disk"));
     place.qd1(&[&["filesystems", path], &tiny[..]].concat()).assert().code(4).stderr(said);

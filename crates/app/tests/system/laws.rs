@@ -1,12 +1,12 @@
 //! Whole commands on simulated disks behind FUSE: what they say is what the disk's law says.
 
+use qd1_lab::Loop;
 use qd1_model::plan::Sync;
 use qd1_model::{OpClass, Report};
 use qd1_simdisk::truth::Law;
 use serde_json::Value;
 
 use crate::common::apps::{Site, disk_with_flushes_of};
-use crate::common::device::Loop;
 use crate::common::disk::Disk;
 use crate::common::{Place, find, float, has_real_time, int, json, list, or_skip, quantile_ns, step};
 

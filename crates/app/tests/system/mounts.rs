@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use predicates::prelude::*;
+use qd1_lab::{Loop, Mount, Mounted, Zram, tool};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::device::{Loop, Mount, Mounted, Zram, tool};
 use crate::common::fio::Side;
 use crate::common::refusal::{as_ordinary_user, path_refused, refused};
 use crate::common::{self, BRIEF, Place, Running, int, json, list, names, or_skip, said, step, text, wait_until};
 
 #[test]
 fn on_ext4_the_test_file_is_written_whole_and_not_sparse() {
-    let mounted = or_skip!(common::device::Mounted::ext4("defaults"));
+    let mounted = or_skip!(qd1_lab::Mounted::ext4("defaults"));
     let report = Place::at(mounted.path()).report(&["--only", "read32"]);
     let prepare = &report["record"]["prepare"];
     assert_eq!(int(&prepare["bytes"]), 32 << 20);
@@ -82,7 +82,7 @@ fn where_there_is_no_disk_nothing_is_judged() {
         or_skip!(tool("umount", &[over.path().to_str().unwrap()]));
     }
     let zram = or_skip!(Zram::ext4(2 << 30));
-    let mounted = or_skip!(Mount::new(&[&zram.path()]));
+    let mounted = or_skip!(Mount::new(&[zram.path()]));
     assert_no_disk(mounted.path(), "is a device in memory");
 }
 

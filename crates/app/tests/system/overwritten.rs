@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use qd1_lab::{Loop, Mounted, tool};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::words;
 use crate::common::refusal::refused;
 use crate::common::{Place, Running, json, names, or_skip, said, wait_until};

@@ -6,9 +6,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use qd1_lab::{Loop, Mount};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::device::{Loop, Mount};
 use crate::common::refusal::refused;
 use crate::common::{Place, names, or_skip, qd1, said, wait_until};
 

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::Path;
 
 use predicates::prelude::*;
+use qd1_lab::{Loop, Mounted, tool};
 use serde_json::Value;
 
-use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::{Side, words};
 use crate::common::refusal::refused;
 use crate::common::{self, Place, find, int, is_root, list, or_skip, said, skip, test_name};

@@ -2,10 +2,10 @@
 //! faults. Figures hold the truth, and what fails is told and never counted as done.
 
 use std::fs;
-use std::path::PathBuf;
 
 use qd1_engine::sim::{Device, State};
 use qd1_engine::{Op, OpKind};
+use qd1_lab::{Loop, Mount};
 use qd1_model::OpClass;
 use qd1_simdisk::Scenario;
 use qd1_simdisk::truth::Law;
@@ -13,10 +13,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::apps::disk_with_flushes_of;
-use crate::common::device::tool;
 use crate::common::disk::Disk;
 use crate::common::{
-    Running, find, int, intervals, is_root, list, names, or_skip, quantile_ns, said, skip, step, test_name, wait_until,
+    Running, find, int, intervals, list, names, or_skip, quantile_ns, said, skip, step, test_name, wait_until,
 };
 
 fn ids(report: &Value) -> Vec<&str> {
@@ -277,30 +276,19 @@ fn a_filesystem_that_chooses_owners_is_measured_and_left_clean() {
 /// A loop device on a file of a simulated disk, with ext4 on it: what the kernel counts on the loop device can be held
 /// against what the disk below really got.
 struct Stacked {
-    at: PathBuf,
-    device: String,
+    // Dropped first.
+    mount: Mount,
+    _loop: Loop,
 }
 
 impl Stacked {
     fn new(disk: &Disk, options: &str) -> Result<Self, String> {
-        if !is_root() {
-            return Err("loop devices need root".to_owned());
-        }
         let file = disk.place.dir().join("disk.img");
         fs::File::create(&file).unwrap().set_len(128 << 20).unwrap();
-        let device = tool("losetup", &["--find", "--show", file.to_str().unwrap()])?;
-        let this = Self { at: disk.place.beside("stacked"), device };
-        fs::create_dir(&this.at).unwrap();
-        tool("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", &this.device])?;
-        tool("mount", &["-o", options, &this.device, this.at.to_str().unwrap()])?;
-        Ok(this)
-    }
-}
-
-impl Drop for Stacked {
-    fn drop(&mut self) {
-        let _ = tool("umount", &["--lazy", self.at.to_str().unwrap()]);
-        let _ = tool("losetup", &["--detach", &self.device]);
+        let above = Loop::attach(&file, &[])?;
+        above.make_filesystem("ext4")?;
+        let mount = Mount::new(&["-o", options, above.path()])?;
+        Ok(Self { mount, _loop: above })
     }
 }
 
@@ -309,8 +297,8 @@ fn commits_and_flushes(options: &str) -> Result<(u64, u64), String> {
     let disk = Disk::named("honest-cache")?;
     let stacked = Stacked::new(&disk, options)?;
     // Written and flushed beforehand: a commit on new blocks would flush for the journal's sake as well.
-    fs::write(stacked.at.join("data"), vec![0x5A; 1 << 20]).unwrap();
-    rustix::fs::syncfs(fs::File::open(&stacked.at).unwrap()).unwrap();
+    fs::write(stacked.mount.path().join("data"), vec![0x5A; 1 << 20]).unwrap();
+    rustix::fs::syncfs(fs::File::open(stacked.mount.path()).unwrap()).unwrap();
     let before = disk.mounted.served().flushes;
     let job = [
         "fio",
@@ -325,7 +313,7 @@ fn commits_and_flushes(options: &str) -> Result<(u64, u64), String> {
         "--output-format=json",
     ];
     let mut command = disk.place.command(&job);
-    let output = command.current_dir(&stacked.at).output().unwrap();
+    let output = command.current_dir(stacked.mount.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let commits = int(&report["jobs"][0]["sync"]["lat_ns"]["N"]);

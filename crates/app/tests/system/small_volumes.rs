@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::device::{Loop, Mounted};
+use qd1_lab::{Loop, Mounted};
+
 use crate::common::refusal::refused;
 use crate::common::{self, BRIEF, Place, names, or_skip, said};
 

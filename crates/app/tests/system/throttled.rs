@@ -1,9 +1,9 @@
 //! Figures against a known truth: loop devices whose rates the kernel limits.
 
+use qd1_lab::{Loop, Mounted, Throttle};
 use serde_json::Value;
 
-use crate::common::device::{Loop, Mounted, Throttle};
-use crate::common::{self, Place, find, float, int, list, or_skip, skip, step, test_name};
+use crate::common::{self, Place, find, float, in_group, int, list, or_skip, skip, step, test_name};
 
 /// The limit, writes a second: far below what any disk does, far above what a slice of the kernel (100 ms) blurs.
 const LIMIT: u64 = 200;
@@ -28,7 +28,7 @@ fn throttled(name: &str) -> Result<(Mounted, Throttle), String> {
 }
 
 fn run_in(throttle: &Throttle, place: &Place, args: &[&str]) -> Value {
-    let mut command = throttle.command(common::qd1(), &[&["check", place.dir_str(), "--json"], args].concat());
+    let mut command = in_group(throttle, common::qd1(), &[&["check", place.dir_str(), "--json"], args].concat());
     let output = place.environment(&mut command).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -102,7 +102,7 @@ fn limits_that_the_kernel_sets_are_found_and_shown_again() {
     let mut report = Value::Null;
     for _ in 0..3 {
         // Not to be written, so that only reads are measured.
-        let mut command = throttle.command(common::qd1(), &["limits", disk.path(), "--json", "--quiet"]);
+        let mut command = in_group(&throttle, common::qd1(), &["limits", disk.path(), "--json", "--quiet"]);
         let output = place.environment(&mut command).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         report = serde_json::from_slice(&output.stdout).unwrap();
@@ -135,7 +135,7 @@ fn on_the_same_throttled_disk_fio_measures_the_same() {
     let mut pairs = Vec::new();
     for _ in 0..3 {
         let ours = per_second(&run_in(&throttle, &place, &THROTTLED), "write32", "write");
-        let output = match throttle.command("fio", &[&job[..], &stop[..]].concat()).output() {
+        let output = match in_group(&throttle, "fio", &[&job[..], &stop[..]].concat()).output() {
             Ok(output) if output.status.success() => output,
             _ => return skip(test, "fio is not installed, or has no libaio"),
         };

@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
+use qd1_lab::{Loop, tool};
 use qd1_model::environment::DeviceCounters;
 use qd1_probe::Machine;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::device::{Loop, tool};
 use crate::common::refusal::as_ordinary_user;
 use crate::common::{Place, Running, int, or_skip, said};
 

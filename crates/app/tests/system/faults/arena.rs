@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use qd1_clock as clock;
+use qd1_lab::{Loop, Mounted, tool};
 use qd1_simdisk::Mounted as Simulated;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
@@ -24,7 +25,6 @@ use super::Case;
 use super::fault::Fault;
 use super::judge::{self, Ended};
 use crate::common::apps::program;
-use crate::common::device::{Loop, Mounted, tool};
 use crate::common::{open_to_all, qd1, random};
 
 /// Who runs qd1, and whose the directory is.

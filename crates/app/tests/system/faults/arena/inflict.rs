@@ -7,11 +7,11 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use qd1_lab::tool;
 use rustix::process::{Pid, Signal};
 
 use super::{Arena, Disk};
 use crate::common::apps::children;
-use crate::common::device::tool;
 use crate::common::wait_until;
 use crate::faults::Case;
 use crate::faults::fault::Fault;
