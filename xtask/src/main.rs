@@ -80,7 +80,12 @@ enum Command {
     /// Measure the instrument itself against fio and its targets
     Bench(bench::Args),
     /// Print how near the analysis comes to disks whose truth is known
-    Truth(truth::Args),
+    #[command(disable_help_flag = true)]
+    Truth {
+        /// Passed to qd1-truth as they are; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -98,7 +103,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
         Command::Bpf => bpf::run().map(|()| true),
         Command::Bench(args) => bench::run(&args),
-        Command::Truth(args) => truth::run(&args).map(|()| true),
+        Command::Truth { args } => truth::run(&args).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,150 +1,110 @@
-//! `cargo xtask truth`: how near the analysis comes to disks whose truth is known.
+//! `cargo xtask truth`: builds what qd1-truth and its campaigns need, optimised, since some disks serve a hundred
+//! million requests, and runs it with the same arguments.
 
-mod agree;
-mod busy;
-mod cluster;
-mod pairs;
-mod predict;
-mod programs;
-mod real;
-mod times;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
-use std::path::PathBuf;
+use anyhow::{Context as _, Result};
+use qd1_lab::{cmd, need_root};
 
-use anyhow::Result;
-use clap::Args as Arguments;
-use qd1_lab::cmd;
+use crate::{lab, metadata, setup};
 
-use crate::metadata;
-
-/// What it takes.
-#[derive(Arguments)]
-pub(crate) struct Args {
-    /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
-    /// in all
-    count: Option<u64>,
-    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
-    /// published or program-verdicts
-    #[arg(long, value_name = "TABLE")]
-    only: Option<String>,
-    /// Draw from the seeds that thresholds were set with, instead of those of the table
-    #[arg(long)]
-    tuning: bool,
-    /// A line for each disk on which something was wrong
-    #[arg(long)]
-    verbose: bool,
-    /// Instead of the simulated disks in virtual time: how often the intervals of check hold on those behind FUSE, in real
-    /// time (root; half an hour, and nothing else should run)
-    #[arg(long)]
-    intervals: bool,
-    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
-    #[arg(long)]
-    real: bool,
-    /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device whose
-    /// limits change (root), `simdisk` for one whose speed does, a minute each, and nothing else should run; `lab` for disks
-    /// of an emulated machine, six each
-    #[arg(long, value_name = "DIR|loop|simdisk|lab")]
-    agree: Option<String>,
-    /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
-    #[arg(long)]
-    busy: bool,
-    /// What PostgreSQL, etcd and SQLite feel on disks drawn at random (60, or COUNT), and what check says of these: a line of
-    /// JSON a disk is added to FILE (root; some minutes a disk, three at once)
-    #[arg(long, value_name = "FILE")]
-    programs: Option<PathBuf>,
-    /// How long commands said that they take, and how long they took, on three disks (root; half an hour, and nothing else
-    /// should run); `--only WORDS` for those that hold these words
-    #[arg(long)]
-    times: bool,
-    /// Pairs of short checks on a simulated and a throttled disk (15 each, or COUNT), and what `qd1 compare` says of them (root;
-    /// a quarter of an hour)
-    #[arg(long)]
-    pairs: bool,
-    /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or COUNT), and
-    /// what `qd1 powercut` says (root; a minute each)
-    #[arg(long)]
-    powercut: bool,
-    /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
-    #[arg(long, value_name = "FILE")]
-    traces: Option<PathBuf>,
-    /// Predictions for databases on nine disks, or on COUNT drawn at random, and what the databases did on them (root; six
-    /// minutes a disk)
-    #[arg(long)]
-    predict: bool,
-    /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost nothing
-    #[arg(long, value_name = "NAME", requires = "predict")]
-    disk: Option<String>,
-    /// Of `--predict` only these programs, as `qd1 predict --verify` names them
-    #[arg(long, value_name = "PROGRAM,...", requires = "predict", default_value = "postgres,mysql,etcd,sqlite")]
-    verify: String,
-    /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
-    #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
-    kept: Vec<String>,
+/// What a campaign needs besides qd1-truth.
+struct Needs {
+    /// The option that asks for it.
+    option: &'static str,
+    packages: &'static [&'static str],
+    root: bool,
+    /// Programs that `setup` installs.
+    programs: bool,
 }
 
-/// What starts programs in a throttled group: on a machine that does other work as well, 20,000 requests a second want
-/// their turn.
-const AHEAD: [&str; 3] = ["nice", "-n", "-10"];
+const fn needs(option: &'static str, packages: &'static [&'static str]) -> Needs {
+    Needs { option, packages, root: true, programs: false }
+}
 
-/// Builds these packages, optimised; the directory of their binaries.
-fn release(packages: &[&str]) -> Result<PathBuf> {
+const SIMULATED: &[&str] = &["qd1", "qd1-simdisk"];
+/// The first whose option is given counts.
+const NEEDS: [Needs; 10] = [
+    Needs { root: false, ..needs("--kept", &["qd1"]) },
+    Needs { programs: true, ..needs("--predict", SIMULATED) },
+    needs("--pairs", SIMULATED),
+    Needs { programs: true, ..needs("--times", SIMULATED) },
+    Needs { root: false, ..needs("--agree", SIMULATED) },
+    Needs { programs: true, ..needs("--programs", SIMULATED) },
+    needs("--powercut", &[]),
+    needs("--busy", &["qd1"]),
+    needs("--real", &[]),
+    Needs { root: false, ..needs("--intervals", &["qd1"]) },
+];
+
+/// Builds these packages, optimised.
+fn release(packages: &[&str]) -> Result<()> {
     let each = packages.iter().flat_map(|package| ["--package", package]);
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(each))?;
-    Ok(metadata::target_dir()?.join("release"))
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(each))
 }
 
-/// Builds and runs the tables, optimised: some disks serve a hundred million requests.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.predict {
-        return if args.kept.is_empty() {
-            predict::run(args.disk.as_deref(), args.count, &args.verify)
-        } else {
-            predict::again(&args.kept)
-        };
+/// The value of an option among the arguments, empty where it has none.
+fn value<'a>(args: &'a [String], option: &str) -> Option<&'a str> {
+    let at = args.iter().position(|arg| arg.split('=').next() == Some(option))?;
+    let next = args.get(at + 1).map_or("", String::as_str);
+    Some(args[at].split_once('=').map_or(next, |(_, value)| value))
+}
+
+/// Builds what these arguments ask for, and becomes qd1-truth.
+pub(crate) fn run(args: &[OsString]) -> Result<()> {
+    let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let value = |option: &str| value(&words, option);
+    // Not worth an optimised build.
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        return cmd::run(cmd::cargo().args(["run", "--quiet", "--package", "qd1-truth", "--"]).args(args));
     }
-    if args.pairs {
-        return pairs::run(args.count.unwrap_or(15));
-    }
-    if args.times {
-        return times::run(args.only.as_deref());
-    }
-    if let Some(place) = &args.agree {
-        return agree::run(place, args.count.unwrap_or(12));
-    }
-    if let Some(file) = &args.programs {
-        let from = if args.tuning { programs::TUNING } else { programs::UNSEEN };
-        return programs::run(file, from, args.count.unwrap_or(60));
-    }
-    if args.powercut {
-        qd1_lab::as_root("a loop device and a mount")?;
-        return qd1_lab::machine::powercut::run(&crate::lab::machine()?, args.count.unwrap_or(10));
-    }
-    if args.busy {
-        return busy::run(args.count.unwrap_or(20));
-    }
-    if args.real {
-        return real::run();
-    }
-    if args.intervals {
-        let binary = release(&["qd1"])?.join("qd1");
-        let mut cargo = cmd::cargo();
-        cargo.args(["run", "--release", "--quiet", "--package", "qd1-simdisk", "--example", "campaign", "--"]);
-        return cmd::run(cargo.arg(binary));
-    }
-    let mut cargo = cmd::cargo();
-    cargo
-        .args(["run", "--release", "--quiet", "--package", "qd1-truth", "--"])
-        .arg(args.count.unwrap_or(200).to_string());
-    for (flag, wanted) in [("--tuning", args.tuning), ("--verbose", args.verbose)] {
-        if wanted {
-            cargo.arg(flag);
+    let mut packages = vec!["qd1-truth"];
+    if let Some(needs) = NEEDS.iter().find(|needs| value(needs.option).is_some()) {
+        if needs.root {
+            need_root("this campaign")?;
         }
+        if needs.programs {
+            setup::run()?;
+        }
+        packages.extend(needs.packages);
     }
-    if let Some(file) = &args.traces {
-        cargo.arg("--traces").arg(std::path::absolute(file)?);
+    release(&packages)?;
+    let dir = metadata::target_dir()?.join("release");
+    let mut truth = Command::new(dir.join("qd1-truth"));
+    truth.args(args);
+    if value("--intervals").is_some() {
+        let example = ["--package", "qd1-simdisk", "--example", "campaign"];
+        cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(example))?;
     }
-    if let Some(table) = &args.only {
-        cargo.args(["--only", table]);
+    if value("--real").is_some() {
+        // A throttle is slower than the unoptimised one, and building the product takes minutes.
+        cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
+        truth.arg("--unoptimised").arg(metadata::target_dir()?.join("debug/qd1"));
     }
-    cmd::run(&mut cargo)
+    if value("--powercut").is_some() || value("--agree") == Some("lab") {
+        let machine = lab::machine()?;
+        truth.arg("--lab-packages").arg(machine.packages.root()).arg("--lab-binary").arg(&machine.binary);
+    }
+    // As itself, so that signals come to it alone, and it can take away what it made.
+    let error = truth.exec();
+    Err(error).context("cannot start qd1-truth")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_an_option_is_behind_it_or_in_it() {
+        let found = |line: &str, option: &str| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            value(&args, option).map(str::to_owned)
+        };
+        assert_eq!(found("6 --agree lab", "--agree").as_deref(), Some("lab"));
+        assert_eq!(found("--agree=lab 6", "--agree").as_deref(), Some("lab"));
+        assert_eq!(found("--real", "--real").as_deref(), Some(""));
+        assert_eq!(found("--only repeat", "--real"), None);
+    }
 }

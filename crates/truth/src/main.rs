@@ -1,13 +1,113 @@
-//! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that
-//! thresholds were set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on
-//! one of them; `--traces FILE` holds the claims of long checks against drives of others, and `--agree FILE...`
-//! compares reports of one disk.
+//! Prints how close the analysis comes to disks whose truth is known, in tables and campaigns: `cargo xtask truth`,
+//! which builds what they need.
 #![forbid(unsafe_code)]
 
+mod campaigns;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use qd1_lab::as_root;
+use qd1_lab::machine::{Machine, Unpacked, powercut};
 use qd1_truth::{
-    Seeds, agree, caches, changes, compare, fingerprints, identify, limits, long_check, program_verdicts, published,
-    repeat, stalls, traces, verdicts,
+    Seeds, caches, changes, compare, fingerprints, identify, limits, long_check, program_verdicts, published, repeat,
+    stalls, traces, verdicts,
 };
+
+use crate::campaigns::{agree, busy, pairs, predict, programs, real, times};
+
+/// Print how near the analysis comes to disks whose truth is known
+#[derive(Parser)]
+#[command(name = "cargo xtask truth", bin_name = "cargo xtask truth")]
+struct Args {
+    /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
+    /// in all
+    count: Option<u64>,
+    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
+    /// published or program-verdicts
+    #[arg(long, value_name = "TABLE")]
+    only: Option<String>,
+    /// Draw from the seeds that thresholds were set with, instead of those of the table
+    #[arg(long)]
+    tuning: bool,
+    /// A line for each disk on which something was wrong
+    #[arg(long)]
+    verbose: bool,
+    /// Instead of the simulated disks in virtual time: how often the intervals of check hold on those behind FUSE, in
+    /// real time (root; half an hour, and nothing else should run)
+    #[arg(long)]
+    intervals: bool,
+    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
+    #[arg(long)]
+    real: bool,
+    /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device
+    /// whose limits change (root), `simdisk` for one whose speed does, a minute each, and nothing else should run;
+    /// `lab` for disks of an emulated machine, six each
+    #[arg(long, value_name = "DIR|loop|simdisk|lab")]
+    agree: Option<String>,
+    /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
+    #[arg(long)]
+    busy: bool,
+    /// What PostgreSQL, etcd and SQLite feel on disks drawn at random (60, or COUNT), and what check says of these: a
+    /// line of JSON a disk is added to FILE (root; some minutes a disk, three at once)
+    #[arg(long, value_name = "FILE")]
+    programs: Option<PathBuf>,
+    /// How long commands said that they take, and how long they took, on three disks (root; half an hour, and nothing
+    /// else should run); `--only WORDS` for those that hold these words
+    #[arg(long)]
+    times: bool,
+    /// Pairs of short checks on a simulated and a throttled disk (15 each, or COUNT), and what `qd1 compare` says of
+    /// them (root; a quarter of an hour)
+    #[arg(long)]
+    pairs: bool,
+    /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or
+    /// COUNT), and what `qd1 powercut` says (root; a minute each)
+    #[arg(long)]
+    powercut: bool,
+    /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
+    #[arg(long, value_name = "FILE")]
+    traces: Option<PathBuf>,
+    /// Predictions for databases on nine disks, or on COUNT drawn at random, and what the databases did on them (root;
+    /// six minutes a disk)
+    #[arg(long)]
+    predict: bool,
+    /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost
+    /// nothing
+    #[arg(long, value_name = "NAME", requires = "predict")]
+    disk: Option<String>,
+    /// Of `--predict` only these programs, as `qd1 predict --verify` names them
+    #[arg(long, value_name = "PROGRAM,...", requires = "predict", default_value = "postgres,mysql,etcd,sqlite")]
+    verify: String,
+    /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
+    #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
+    kept: Vec<String>,
+    /// What limits measured on the disk of this seed
+    #[arg(long, value_name = "SEED", value_parser = hexadecimal, hide = true)]
+    probes: Option<u64>,
+    /// The unoptimised qd1, for `--real`
+    #[arg(long, value_name = "FILE", hide = true)]
+    unoptimised: Option<PathBuf>,
+    /// Where the packages of the emulated machine are unpacked
+    #[arg(long, value_name = "DIR", hide = true)]
+    lab_packages: Option<PathBuf>,
+    /// The static qd1 that the emulated machine runs
+    #[arg(long, value_name = "FILE", hide = true)]
+    lab_binary: Option<PathBuf>,
+}
+
+impl Args {
+    fn machine(&self) -> Result<Machine> {
+        let both = self.lab_packages.as_ref().zip(self.lab_binary.as_ref());
+        let (packages, binary) = both.context("an emulated machine needs --lab-packages and --lab-binary")?;
+        Ok(Machine { packages: Unpacked::open(packages)?, binary: binary.clone() })
+    }
+}
+
+fn hexadecimal(seed: &str) -> Result<u64, std::num::ParseIntError> {
+    u64::from_str_radix(seed.trim_start_matches("0x"), 16)
+}
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -33,40 +133,71 @@ const TABLES: &[(&str, Table)] = &[
     ("program-verdicts", |seeds, _, _| program_verdicts::table(seeds)),
 ];
 
-fn main() {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let seeds = if words.iter().any(|word| word == "--tuning") { Seeds::Tuning } else { Seeds::Table };
-    let count = words.iter().find_map(|word| word.parse().ok()).unwrap_or(200);
-    let only = words.iter().skip_while(|word| *word != "--only").nth(1);
-    let is_verbose = words.iter().any(|word| word == "--verbose");
-    if let Some(seed) = words.iter().find_map(|word| u64::from_str_radix(word.strip_prefix("--disk=0x")?, 16).ok()) {
-        print!("{}", limits::probes(seed));
-        return;
-    }
-    let after = |flag: &str| words.iter().skip_while(|word| *word != flag).skip(1).cloned().collect::<Vec<_>>();
-    if let Some(path) = after("--traces").first() {
-        let table = traces::table(std::path::Path::new(path), seeds);
-        return print_or_exit(table.map_err(|error| format!("cannot read {path}: {error}")));
-    }
-    if words.iter().any(|word| word == "--agree") {
-        return print_or_exit(agree::table(&after("--agree")));
-    }
-    if let Some(unknown) = only.filter(|only| TABLES.iter().all(|(name, _)| only != name)) {
-        let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
-        eprintln!("there is no table {unknown:?}; choose from {}", names.join(", "));
-        std::process::exit(2);
-    }
-    for (_, table) in TABLES.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
-        println!("{}", table(seeds, count, is_verbose));
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn print_or_exit(table: Result<String, String>) {
-    match table {
-        Ok(text) => println!("{text}"),
-        Err(error) => {
-            eprintln!("{error}");
-            std::process::exit(2);
-        }
+fn run(args: &Args) -> Result<()> {
+    let seeds = if args.tuning { Seeds::Tuning } else { Seeds::Table };
+    if args.predict {
+        return if args.kept.is_empty() {
+            predict::run(args.disk.as_deref(), args.count, &args.verify)
+        } else {
+            predict::again(&args.kept)
+        };
     }
+    if args.pairs {
+        return pairs::run(args.count.unwrap_or(15));
+    }
+    if args.times {
+        return times::run(args.only.as_deref());
+    }
+    if let Some(place) = &args.agree {
+        return agree::run(place, args.count.unwrap_or(12), || args.machine());
+    }
+    if let Some(file) = &args.programs {
+        let from = if args.tuning { programs::TUNING } else { programs::UNSEEN };
+        return programs::run(file, from, args.count.unwrap_or(60));
+    }
+    if args.powercut {
+        as_root("a loop device and a mount")?;
+        return powercut::run(&args.machine()?, args.count.unwrap_or(10));
+    }
+    if args.busy {
+        return busy::run(args.count.unwrap_or(20));
+    }
+    if args.real {
+        return real::run(args.unoptimised.as_deref().context("--real needs --unoptimised QD1")?);
+    }
+    if args.intervals {
+        return campaigns::intervals();
+    }
+    if let Some(seed) = args.probes {
+        print!("{}", limits::probes(seed));
+        return Ok(());
+    }
+    if let Some(file) = &args.traces {
+        let table = traces::table(file, seeds).with_context(|| format!("cannot read {}", file.display()))?;
+        println!("{table}");
+        return Ok(());
+    }
+    tables(args, seeds)
+}
+
+fn tables(args: &Args, seeds: Seeds) -> Result<()> {
+    let only = args.only.as_deref();
+    if let Some(unknown) = only.filter(|only| TABLES.iter().all(|(name, _)| only != name)) {
+        let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+        bail!("there is no table {unknown:?}; choose from {}", names.join(", "));
+    }
+    for (_, table) in TABLES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        println!("{}", table(seeds, args.count.unwrap_or(200), args.verbose));
+    }
+    Ok(())
 }

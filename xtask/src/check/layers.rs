@@ -87,7 +87,10 @@ const RULES: &[Rule] = &[
     // For tests and measurements of the project alone.
     Rule { package: "qd1-lab", sees: &[] },
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
-    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-stats", "qd1-analysis", "qd1-suites"] },
+    Rule {
+        package: "qd1-truth",
+        sees: &["qd1-model", "qd1-engine", "qd1-stats", "qd1-analysis", "qd1-suites", "qd1-lab"],
+    },
     Rule {
         package: "qd1-fuzz",
         sees: &[
@@ -121,7 +124,7 @@ const HOMES: &[Home] = &[
     // The command line and signals: who has a `main`.
     Home {
         crates: &["clap", "clap_complete", "signal-hook"],
-        packages: &["qd1", "xtask", "qd1-simdisk", "qd1-lab"],
+        packages: &["qd1", "xtask", "qd1-simdisk", "qd1-lab", "qd1-truth"],
         in_tests: &[],
     },
     // The terminal.
@@ -169,6 +172,7 @@ const HOMES: &[Home] = &[
             "qd1",
             "qd1-simdisk",
             "qd1-lab",
+            "qd1-truth",
             "xtask",
         ],
         in_tests: &[],

@@ -1,7 +1,7 @@
 //! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
 //!
-//! WHERE is a directory; `loop`: a loop device whose limits change every few seconds between three regimes
-//! (kernel throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an
+//! WHERE is a directory; `loop`: a loop device whose limits change every few seconds between three regimes (kernel
+//! throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an
 //! emulated machine's disks, one that QEMU throttles and one that dm-delay holds back. Those of the kernel, QEMU and
 //! dm-delay are disks that others wrote.
 
@@ -10,9 +10,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::{Error, Result};
+use qd1_lab::machine::{Machine, REPEATED};
+use qd1_lab::{Loop, Mounted, Simulated, Throttle, as_root, cmd, interrupted, temp_dir};
+use qd1_truth::agree;
+
 use super::AHEAD;
-use anyhow::Result;
-use qd1_lab::{Loop, Mounted, Simulated, Throttle, as_root, cmd, interrupted, machine, temp_dir};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Reads and writes a second, and for how long.
@@ -36,16 +39,19 @@ check = ""
 findings = ["not_a_disk"]
 "#;
 
-/// Runs so many checks, and prints the table.
-pub(super) fn run(place: &str, count: u64) -> Result<()> {
-    let target = super::release(&["qd1", "qd1-truth", "qd1-simdisk"])?;
+/// Runs so many checks, and prints the table; `machine` is what `lab` runs on.
+pub(crate) fn run(place: &str, count: u64, machine: impl FnOnce() -> Result<Machine>) -> Result<()> {
+    let target = super::binaries(&["qd1", "qd1-simdisk"])?;
     let results = temp_dir()?;
-    let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
+    let table = |files: &[PathBuf]| -> Result<()> {
+        println!("{}", agree::table(files).map_err(Error::msg)?);
+        Ok(())
+    };
     match place {
         "lab" => {
-            let machine = crate::lab::machine()?;
+            let machine = machine()?;
             let reports = |name| machine.reports(name, &results.path().join(name));
-            machine::REPEATED.into_iter().try_for_each(|name| table(&reports(name)?))
+            REPEATED.into_iter().try_for_each(|name| table(&reports(name)?))
         }
         "simdisk" => {
             let disk = Simulated::mount(&target, MOVING)?;

@@ -1,5 +1,5 @@
-//! An etcd cluster of three, each member on a disk of its own, under puts at a steady rate: how long these took, and whether the leader kept
-//! its place.
+//! An etcd cluster of three, each member on a disk of its own, under puts at a steady rate: how long these took, and
+//! whether the leader kept its place.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,9 +1,9 @@
-//! `cargo xtask truth --programs FILE`: what PostgreSQL, etcd and SQLite felt on disks drawn at random, and what `qd1 check`
-//! says of them.
+//! `cargo xtask truth --programs FILE`: what PostgreSQL, etcd and SQLite felt on disks drawn at random, and what `qd1
+//! check` says of them.
 //!
-//! Each disk is simulated, in real time. FILE gets a line of JSON for each: the disk, the figures that criteria may use, and
-//! what the programs felt. A disk whose line is there already is left out, so that a campaign can be ended and gone on with; one
-//! whose line has no `etcd` gets that alone. Of several lines of a disk the last one counts.
+//! Each disk is simulated, in real time. FILE gets a line of JSON for each: the disk, the figures that criteria may
+//! use, and what the programs felt. A disk whose line is there already is left out, so that a campaign can be ended and
+//! gone on with; one whose line has no `etcd` gets that alone. Of several lines of a disk the last one counts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -18,15 +18,14 @@ use qd1_lab::{Simulated, as_root, cmd, interrupted};
 use serde_json::{Value, json};
 
 use super::cluster;
-use crate::setup;
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
-pub(super) const TUNING: u64 = 1000;
-pub(super) const UNSEEN: u64 = 2000;
+pub(crate) const TUNING: u64 = 1000;
+pub(crate) const UNSEEN: u64 = 2000;
 /// Between the seeds of the disks of one cluster.
 const OTHER: u64 = 1_000_000;
-/// Disks at once: what is measured waits for a simulated disk nearly all of the time. What needs the processors gives way to
-/// what is timed to the millisecond elsewhere ([`NICE`]).
+/// Disks at once: what is measured waits for a simulated disk nearly all of the time. What needs the processors gives
+/// way to what is timed to the millisecond elsewhere ([`NICE`]).
 const LANES: usize = 3;
 /// Niceness of PostgreSQL and SQLite, whose clients wait for milliseconds as it is.
 const NICE: &str = "10";
@@ -110,10 +109,9 @@ pub(super) fn scenario(seed: u64) -> String {
 }
 
 /// Measures `count` disks of the seeds from `from` on.
-pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
+pub(crate) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
     as_root("a FUSE mount and other users' servers")?;
-    setup::run()?;
-    let binaries = super::release(&["qd1", "qd1-simdisk"])?;
+    let binaries = super::binaries(&["qd1", "qd1-simdisk"])?;
     let known: BTreeMap<u64, Value> = fs::read_to_string(file)
         .unwrap_or_default()
         .lines()

@@ -1,9 +1,9 @@
 //! `cargo xtask truth --predict`: what `qd1 predict` says of nine disks, and what the databases then did on them.
 //!
-//! Four are simulated, with commits from 0.2 to 40 ms; two are a loop device in memory that the kernel throttles; three are
-//! filesystems on a loop device on this machine's disk. The constants of the models were set while these were looked at, so with a
-//! COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the history: `--kept` holds newer
-//! models against them.
+//! Four are simulated, with commits from 0.2 to 40 ms; two are a loop device in memory that the kernel throttles; three
+//! are filesystems on a loop device on this machine's disk. The constants of the models were set while these were
+//! looked at, so with a COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the
+//! history: `--kept` holds newer models against them.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,9 @@ use serde_json::Value;
 
 use super::AHEAD;
 use super::programs;
-use crate::setup;
 
 /// Of each disk.
-pub(super) const DISK_BYTES: u64 = 4 << 30;
+pub(crate) const DISK_BYTES: u64 = 4 << 30;
 /// pgbench's scale: half as many rows as the most clients, so that locks matter as well.
 const SCALE: &str = "50";
 /// The first seed of the disks drawn at random, none of which any model was set with.
@@ -53,10 +52,9 @@ const DISKS: [Disk; 9] = [
 ];
 
 /// Measures the nine disks, or as many that are drawn at random, and prints the table.
-pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
+pub(crate) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
     as_root("a loop device and a mount")?;
-    setup::run()?;
-    let dir = super::release(&["qd1", "qd1-simdisk"])?;
+    let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
     if only == Some("work") {
         return work(&dir.join("qd1"));
     }
@@ -79,8 +77,8 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Resul
 }
 
 /// Prints the table of kept runs, each `DISK=RUN`, by the models as they are now.
-pub(super) fn again(kept: &[String]) -> Result<()> {
-    let qd1 = super::release(&["qd1"])?.join("qd1");
+pub(crate) fn again(kept: &[String]) -> Result<()> {
+    let qd1 = super::binaries(&["qd1"])?.join("qd1");
     let mut table = Table::new();
     for one in kept {
         let (disk, run) = one.split_once('=').with_context(|| format!("{one} is not DISK=RUN"))?;
@@ -143,7 +141,8 @@ fn median_and_worst(errors: &mut [f64]) -> Option<(f64, f64)> {
     errors.get(errors.len() / 2).copied().zip(errors.last().copied())
 }
 
-/// What the programs take in memory, where commits cost nothing: the constants of the models, by the names that they have there.
+/// What the programs take in memory, where commits cost nothing: the constants of the models, by the names that they
+/// have there.
 fn work(qd1: &Path) -> Result<()> {
     let place = quiet_dir()?;
     open_up(place.path())?;

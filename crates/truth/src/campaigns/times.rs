@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::AHEAD;
 use super::predict::{DISK_BYTES, commits_of};
-use crate::setup;
 
 /// What is run, on each disk.
 const COMMANDS: [&[&str]; 17] = [
@@ -37,10 +36,9 @@ const COMMANDS: [&[&str]; 17] = [
 const RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.5;
 
 /// Runs all commands whose words hold `only`, and prints the table.
-pub(super) fn run(only: Option<&str>) -> Result<()> {
+pub(crate) fn run(only: Option<&str>) -> Result<()> {
     as_root("a loop device and a mount")?;
-    setup::run()?;
-    let dir = super::release(&["qd1", "qd1-simdisk"])?;
+    let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
     let commands: Vec<_> =
         COMMANDS.into_iter().filter(|words| only.is_none_or(|only| words.join(" ").contains(only))).collect();

@@ -1,5 +1,5 @@
-//! `cargo xtask truth --pairs`: pairs of short checks of one disk after each other, and of a slower one, through the whole
-//! product: on a simulated disk behind FUSE and on a loop device that the kernel throttles.
+//! `cargo xtask truth --pairs`: pairs of short checks of one disk after each other, and of a slower one, through the
+//! whole product: on a simulated disk behind FUSE and on a loop device that the kernel throttles.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,9 +18,9 @@ const FLUSH_US: u32 = 2000;
 const SLOWER_US: u32 = 2500;
 
 /// Measures `count` pairs on each disk; the slower one half as often.
-pub(super) fn run(count: u64) -> Result<()> {
+pub(crate) fn run(count: u64) -> Result<()> {
     as_root("a loop device and a mount")?;
-    let dir = super::release(&["qd1", "qd1-simdisk"])?;
+    let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
     let qd1 = dir.join("qd1");
     println!("  {:<34}{:>7}{:>18}{:>18}", "", "pairs", "better or worse", "of which spoilt");
     {

@@ -42,16 +42,14 @@ const RUNS: [[Setting; 2]; 5] = [
 ];
 
 /// Measures and prints the table.
-pub(super) fn run() -> Result<()> {
+pub(crate) fn run(binary: &Path) -> Result<()> {
     as_root("a loop device and a cgroup")?;
-    cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
-    let binary = crate::metadata::target_dir()?.join("debug/qd1");
     println!("limits set by the kernel on a loop device, and what qd1 limits says (target: within 3 %)");
     println!("  {:<20}{:>14}{:>16}{:>9}  95 % interval", "", "set", "measured", "error");
     let mut worst: f64 = 0.0;
     for settings in &RUNS {
         interrupted()?;
-        let report = measure(&binary, settings)?;
+        let report = measure(binary, settings)?;
         for setting in settings {
             worst = worst.max(row(&report, setting)?);
         }

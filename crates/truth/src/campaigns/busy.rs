@@ -1,5 +1,5 @@
-//! `cargo xtask truth --busy`: checks of a fast disk while other programs keep every processor busy. The disk passes when
-//! nothing else runs; what becomes slow beside them is the processors' doing, and no check may call it the disk's.
+//! `cargo xtask truth --busy`: checks of a fast disk while other programs keep every processor busy. The disk passes
+//! when nothing else runs; what becomes slow beside them is the processors' doing, and no check may call it the disk's.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -17,8 +17,8 @@ const ATTRIBUTED_MIN: f64 = 0.95;
 
 /// Checks the disk once at rest and so many times beside the busy threads, and prints what was said. An error where a
 /// target is missed.
-pub(super) fn run(count: u64) -> Result<()> {
-    let binary = super::release(&["qd1"])?.join("qd1");
+pub(crate) fn run(count: u64) -> Result<()> {
+    let binary = super::binaries(&["qd1"])?.join("qd1");
     as_root("a loop device")?;
     let disk = Mounted::filled("ext4", temp_dir()?, DISK_BYTES)?;
     let rest = check(&binary, disk.path())?;
@@ -73,8 +73,8 @@ struct Said {
 }
 
 impl Said {
-    /// A finding says that slow operations waited for a processor, nothing fails, and where criteria are open one of them is
-    /// so for the processors.
+    /// A finding says that slow operations waited for a processor, nothing fails, and where criteria are open one of
+    /// them is so for the processors.
     fn is_attributed(&self) -> bool {
         self.is_found && self.failed.is_empty() && (self.open == 0 || self.of_processors > 0)
     }
