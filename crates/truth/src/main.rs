@@ -26,7 +26,7 @@ struct Args {
     /// in all
     count: Option<u64>,
     /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
-    /// published or program-verdicts
+    /// published, verdicts or program-verdicts
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
     /// Draw from the seeds that thresholds were set with, instead of those of the table

@@ -9,10 +9,10 @@ use qd1_simdisk::Scenario;
 use serde_json::Value;
 
 use crate::common::apps::disk_with_flushes_of;
-use crate::common::device::{Loop, Throttle, tool};
 use crate::common::disk::Disk;
-use crate::common::{open_to_all, or_skip};
+use crate::common::{in_group, open_to_all, or_skip};
 use crate::trace::traced;
+use qd1_lab::{Loop, Throttle, tool};
 
 /// An ext4 on a loop device on a file. Fields drop in this order.
 struct Ext4 {
@@ -137,7 +137,7 @@ fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
     let device = or_skip!(Loop::new(512 << 20, &[]));
     let group = or_skip!(Throttle::new("trace", &device, &[("write_iops", 50)]));
     let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
-    let syncs = disk.syncs(|| dsync(disk.path(), 100, group.command("dd", &[])));
+    let syncs = disk.syncs(|| dsync(disk.path(), 100, in_group(&group, "dd", &[])));
     assert_mostly(&syncs, 8, &["throttle"]);
 }
 

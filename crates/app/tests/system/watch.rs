@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::device::tool;
 use crate::common::{Place, is_root, or_skip, said};
+use qd1_lab::tool;
 
 /// Counters at two moments, drawn from a seed.
 struct Drawn {
