@@ -7,9 +7,9 @@ use qd1_model::units::parse_duration_ns;
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
-  qd1 watch --batch             a report each second, until Ctrl-C
+  qd1 watch                     a report each second, until Ctrl-C
   qd1 watch vda --batch 5 12    the disk vda, every 5 s for a minute
-  qd1 watch /var/lib --batch    the disk below a directory
+  qd1 watch /var/lib            the disk below a directory
   qd1 watch --json --batch 10   for programs
 
 The columns of disks are those of `iostat -x`, with its arithmetic; the line of
@@ -22,7 +22,7 @@ pub(crate) struct WatchArgs {
     /// Disk (vda, /dev/vda), or a path on it; all disks without
     pub(super) target: Option<PathBuf>,
     /// A report each INTERVAL (1 s), in seconds or as 500ms, COUNT times
-    #[arg(long, num_args = 0..=2, value_names = ["INTERVAL", "COUNT"], required = true)]
+    #[arg(long, num_args = 0..=2, value_names = ["INTERVAL", "COUNT"])]
     pub(super) batch: Vec<String>,
     /// Leave out the first report, since the machine started
     #[arg(short = 'y', long)]
