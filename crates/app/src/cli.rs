@@ -189,12 +189,12 @@ pub(crate) enum Command {
     /// NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(IdentifyArgs),
-    /// Print each block request of a disk as it completes (root)
+    /// Print each request of a disk, and why its syncs are slow (root)
     ///
     /// Who asked for it, how long it waited, how long the device took; as biosnoop, with nothing installed.
     #[command(after_help = trace::EXAMPLE, args_override_self = true)]
     Trace(TraceArgs),
-    /// Show what the machine and its disks do: iostat -x and vmstat in one
+    /// Show what the disks do now: iostat -x and vmstat in one
     ///
     /// Requests, waits and use of each disk, processors, memory, data to be written, and pressure (PSI).
     #[command(after_help = watch::EXAMPLE, args_override_self = true)]

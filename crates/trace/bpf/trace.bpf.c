@@ -148,12 +148,13 @@ struct who {
 struct on_its_way {
 	u64 start_ns; /* when somebody asked for it; 0 where that was not seen */
 	u64 issue_ns; /* when the device got it; 0 where it has not */
-	u64 blkcg;
+	u32 blkcg;
+	u32 is_kernels; /* whether a thread of the kernel asked; known with syncs alone */
 	struct who who;
 };
 
 /* What an event is of. */
-enum { REQUEST = 0, REQUEST_WITH_START = 1, SYNC = 2, RELEASED = 3, DIRTIED = 4 };
+enum { REQUEST = 0, REQUEST_WITH_START = 1, SYNC = 2, RELEASED = 3, DIRTIED = 4, KERNELS = 0x100 };
 
 /* One that is complete: 88 bytes, in the byte order of the machine. */
 struct event {
@@ -206,12 +207,15 @@ struct {
 	type(value, struct sync);
 } syncs SEC(".maps");
 
-/* What a thread had changed in memory when that was last reported, by the kernel's account of it. */
+/* What a thread changed in memory. The kernel's account of it follows the tracepoint, so that what it grows by until the next
+ * one belongs to the disk of the one before. */
 struct writer {
-	u64 bytes;
-	u64 device;
+	u64 account;
+	u64 bytes; /* of `device`, and not reported yet */
+	u32 device;
+	u32 last_device;
 };
-enum { BYTES_REPORTED = 1 << 20 };
+enum { BYTES_REPORTED = 1 << 20, FOLIO_BYTES_MAX = 2 << 20 };
 
 struct {
 	uint(type, MAP_HASH);
@@ -264,7 +268,7 @@ static always_inline void ask_who(struct who *who)
 	get_current_comm(who->comm, sizeof(who->comm));
 }
 
-enum { PF_WQ_WORKER = 0x20, ROOT = 1, OP_READ = 0, OP_MASK = 0xff, REQ_SYNC = 1 << 11 };
+enum { PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000, ROOT = 1, OP_READ = 0, OP_MASK = 0xff, REQ_SYNC = 1 << 11 };
 
 /* Threads that write back what programs changed ask for a control group too, but for writes that nobody waits for. */
 static always_inline int is_waited_for(u32 flags)
@@ -279,11 +283,12 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 	u32 tid = it->who.tid;
 	struct bio *bio = rq->bio;
 	struct asked *asked = map_lookup(&askers, &tid);
+	struct task_struct *task = get_current_task();
+	it->is_kernels = !!(task->flags & PF_KTHREAD);
 	if (!bio)
 		return;
 	if (HAS(((struct bio *)0)->bi_blkg) && bio->bi_blkg)
 		it->blkcg = bio->bi_blkg->blkcg->css.id;
-	struct task_struct *task = get_current_task();
 	u32 flags = rq->cmd_flags;
 	if (!(task->flags & PF_WQ_WORKER) || it->blkcg <= ROOT || !is_waited_for(flags)) {
 		if (asked && asked->bio == (u64)bio)
@@ -392,7 +397,7 @@ int rq_complete(u64 *context)
 		event->device = of;
 		event->flags = flags;
 		event->error = (int)context[1];
-		event->kind = it->start_ns ? REQUEST_WITH_START : REQUEST;
+		event->kind = (it->start_ns ? REQUEST_WITH_START : REQUEST) | (it->is_kernels ? KERNELS : 0);
 		event->blkcg = it->blkcg;
 		event->who = it->who;
 		/* The reader looks a hundred times a second: no wake-up for each. */
@@ -443,34 +448,50 @@ int folio_dirtied(u64 *context)
 	struct task_struct *task = get_current_task();
 	if (!mapping || !mapping->host || !HAS(((struct task_struct *)0)->ioac.write_bytes))
 		return 0;
-	u32 of = device_of_inode(mapping->host);
-	if (!of || (device && of != device))
+	u32 of = device_of_inode(mapping->host), tid = get_current_pid_tgid();
+	u64 account = task->ioac.write_bytes;
+	struct writer *it = map_lookup(&writers, &tid);
+	if (!it) {
+		struct writer first = { .account = account, .device = of, .last_device = of };
+		/* Most threads never write to a disk that is traced. */
+		if (of && (!device || of == device))
+			map_update(&writers, &tid, &first, ANY);
 		return 0;
-	u32 tid = get_current_pid_tgid();
-	struct writer it = { .bytes = task->ioac.write_bytes, .device = of };
-	struct writer *before = map_lookup(&writers, &tid);
-	if (before && before->device == of && it.bytes >= before->bytes) {
-		if (it.bytes - before->bytes < BYTES_REPORTED)
-			return 0;
-		struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
-		if (event) {
-			event->complete_ns = ktime_get_ns();
-			event->queue_ns = 0;
-			event->device_ns = 0;
-			event->sector = 0;
-			event->bytes = it.bytes - before->bytes;
-			event->device = of;
-			event->flags = 0;
-			event->error = 0;
-			event->kind = DIRTIED;
-			event->blkcg = 0;
-			ask_who(&event->who);
-			ringbuf_submit(event, 1);
-		} else {
-			count(LOST_OTHER);
-		}
 	}
-	map_update(&writers, &tid, &it, ANY);
+	u64 grown = account - it->account;
+	u32 last = it->last_device;
+	it->account = account;
+	it->last_device = of;
+	/* Direct writes are in the account as well: no more than a folio has. */
+	if (grown > FOLIO_BYTES_MAX)
+		grown = FOLIO_BYTES_MAX;
+	if (!last || (device && last != device))
+		return 0;
+	if (last != it->device) {
+		it->device = last;
+		it->bytes = 0;
+	}
+	it->bytes += grown;
+	if (it->bytes < BYTES_REPORTED)
+		return 0;
+	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
+	if (event) {
+		event->complete_ns = ktime_get_ns();
+		event->queue_ns = 0;
+		event->device_ns = 0;
+		event->sector = 0;
+		event->bytes = it->bytes;
+		event->device = last;
+		event->flags = 0;
+		event->error = 0;
+		event->kind = DIRTIED;
+		event->blkcg = 0;
+		ask_who(&event->who);
+		ringbuf_submit(event, 1);
+	} else {
+		count(LOST_OTHER);
+	}
+	it->bytes = 0;
 	return 0;
 }
 

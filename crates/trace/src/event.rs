@@ -10,6 +10,8 @@ const REQUEST_WITH_START: u32 = 1;
 const SYNC: u32 = 2;
 const RELEASED: u32 = 3;
 const DIRTIED: u32 = 4;
+/// Added to them where a thread of the kernel asked.
+const KERNELS: u32 = 0x100;
 /// Names of calls, in the order of their numbers in an event; all that write have the last.
 const CALL_NAMES: [&str; 4] = ["fsync", "fdatasync", "sync_file_range", "write"];
 /// Longest name of a thread, with its end.
@@ -26,6 +28,8 @@ pub struct Asker {
     pub comm: [u8; COMM],
     /// Control group (v2), by inode; 0 without one.
     pub cgroup: u64,
+    /// Whether it is a thread of the kernel; known in a capture with syncs alone.
+    pub is_kernels: bool,
 }
 
 /// What the ring holds.
@@ -161,7 +165,9 @@ impl Event {
         let [complete_ns, queue_ns, took_ns, sector, cgroup] = [0, 8, 16, 24, 56].map(u64_at);
         let [size, device, flags, error, kind, blkcg, pid, tid] = [32, 36, 40, 44, 48, 52, 64, 68].map(u32_at);
         let device = (device >> 20, device & 0xf_ffff);
-        let asker = Asker { pid, tid, comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"), cgroup };
+        let (kind, is_kernels) = (kind & !KERNELS, kind & KERNELS != 0);
+        let asker =
+            Asker { is_kernels, pid, tid, comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"), cgroup };
         // Older kernels report a negative error number of requests, newer ones (5.16, and others that took it over) a
         // block status.
         let errno = match error.cast_signed() {
@@ -253,6 +259,12 @@ impl Request {
             .into_iter()
             .chain(more.into_iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| name))
             .collect()
+    }
+
+    /// Returns true if it writes what a filesystem knows of files, and a thread waits for it: a journal does.
+    #[must_use]
+    pub const fn is_metadata(&self) -> bool {
+        matches!(self.op(), Op::Write) && self.flags & META != 0 && self.flags & SYNC_FLAG != 0
     }
 
     /// Returns true if a thread waits for it: reads, and writes that are not merely written back.

@@ -2,19 +2,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::event::{Asker, Event, Op, Request, Sync};
+use crate::event::{Asker, Dirtied, Event, Op, Request, Sync};
 
 /// What a sync waited for. An instant at which it waited for several belongs to the first of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The journal's requests in the device.
-    Journal,
     /// The file's data in the device, written by the thread itself or written back for it.
     Data,
-    /// A flush of the device's cache.
-    Flush,
     /// The limit of a control group.
     Throttle,
+    /// The journal's requests in the device.
+    Journal,
+    /// A flush of the device's cache.
+    Flush,
     /// The scheduler, the queue, or a free place in it.
     Queue,
     /// A processor.
@@ -29,7 +29,7 @@ const PARTS: usize = 7;
 impl Part {
     /// All of them, in their order.
     pub const ALL: [Self; PARTS] =
-        [Self::Journal, Self::Data, Self::Flush, Self::Throttle, Self::Queue, Self::Processor, Self::Unknown];
+        [Self::Data, Self::Throttle, Self::Journal, Self::Flush, Self::Queue, Self::Processor, Self::Unknown];
 
     /// Returns its name.
     #[must_use]
@@ -87,48 +87,72 @@ const KEPT_MAX: usize = 500_000;
 /// Others that are named.
 const OTHERS_MAX: usize = 3;
 
+/// Syncs that wait to be explained at most; more of them are not explained.
+const WAITING_MAX: usize = 100_000;
+/// How much earlier an event may have been complete than one before it: processors report in turn.
+const DISORDER_NS: u64 = 10_000_000;
+
 /// Takes events, and hands over each sync with where its time went.
 #[derive(Default)]
 pub struct Syncs {
+    /// Requests, releases and syncs, nearly in the order of their ends.
     kept: VecDeque<Event>,
+    /// What threads changed in memory, in the same order.
+    dirtied: VecDeque<Dirtied>,
     waiting: VecDeque<Sync>,
-    /// The longest sync so far, ns: no older request can be a part of one.
-    longest_ns: u64,
+    last_ns: u64,
 }
 
 impl Syncs {
-    /// Takes the next event.
-    pub fn take(&mut self, event: Event) {
-        if let Event::Sync(sync) = event {
-            self.longest_ns = self.longest_ns.max(sync.took_ns);
-            self.waiting.push_back(sync);
+    /// Takes the next event. Only syncs that are `wanted` are explained.
+    pub fn take(&mut self, event: Event, wanted: impl FnOnce(&Sync) -> bool) {
+        self.last_ns = self.last_ns.max(event.complete_ns());
+        match event {
+            Event::Dirtied(dirtied) => self.dirtied.push_back(dirtied),
+            Event::Sync(sync) => {
+                if wanted(&sync) && self.waiting.len() < WAITING_MAX {
+                    self.waiting.push_back(sync);
+                }
+                self.kept.push_back(event);
+            }
+            _ => self.kept.push_back(event),
         }
-        self.kept.push_back(event);
         if self.kept.len() > KEPT_MAX {
             self.kept.pop_front();
         }
+        if self.dirtied.len() > KEPT_MAX {
+            self.dirtied.pop_front();
+        }
     }
 
-    /// Hands over each sync that ended long enough before `now_ns`, or all of them with `u64::MAX`.
-    pub fn explained(&mut self, now_ns: u64, mut take: impl FnMut(Sync, Split)) {
-        while let Some(sync) = self.waiting.pop_front_if(|sync| sync.complete_ns.saturating_add(LATER_NS) <= now_ns) {
-            let split = split(&sync, &self.kept);
-            take(sync, split);
-        }
-        let oldest_ns = now_ns.saturating_sub(DIRTY_NS.max(self.longest_ns.saturating_mul(2)));
+    /// Returns when the last event was complete, ns.
+    #[must_use]
+    pub const fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// Returns the next sync that ended long enough before `now_ns`, with where its time went.
+    pub fn next_explained(&mut self, now_ns: u64) -> Option<(Sync, Split)> {
+        let oldest_ns = self.last_ns.saturating_sub(DIRTY_NS);
         while self.kept.pop_front_if(|event| event.complete_ns() < oldest_ns).is_some() {}
+        while self.dirtied.pop_front_if(|dirtied| dirtied.complete_ns < oldest_ns).is_some() {}
+        let sync = self.waiting.pop_front_if(|sync| sync.complete_ns.saturating_add(LATER_NS) <= now_ns)?;
+        let split = split(&sync, &self.kept, &self.dirtied);
+        Some((sync, split))
     }
 }
 
-/// Whether a thread writes a filesystem's journal.
-fn is_journal(asker: &Asker) -> bool {
-    let name = asker.name();
-    name.starts_with("jbd2/") || name.starts_with("xfs") || name.contains("xfs-") || name.starts_with("btrfs-trans")
+/// Whether a request is one of a filesystem's journal: those of jbd2's thread, and what a thread of the kernel or the caller
+/// writes of metadata while somebody waits, as XFS and btrfs do.
+fn is_journal(request: &Request, sync: &Sync) -> bool {
+    let asker = &request.asker;
+    (asker.is_kernels && asker.name().starts_with("jbd2/"))
+        || (request.is_metadata() && (asker.is_kernels || asker.tid == sync.asker.tid))
 }
 
 /// Whether a thread of the kernel writes back what programs changed.
 fn is_writeback(asker: &Asker) -> bool {
-    asker.name().starts_with("kworker/")
+    asker.is_kernels && asker.name().starts_with("kworker/")
 }
 
 /// Whether a request is one that the thread itself made, or that a limit of its control group let go.
@@ -143,13 +167,18 @@ const ROOT: u32 = 1;
 /// A time of waiting: from, until, and for what.
 type Wait = (u64, u64, Part);
 
-fn split(sync: &Sync, events: &VecDeque<Event>) -> Split {
+fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> Split {
     let (begin_ns, end_ns) = (sync.complete_ns - sync.took_ns, sync.complete_ns);
     let is_here = |device| sync.device == (0, 0) || sync.device == device;
     let overlaps = |from_ns: u64, until_ns: u64| from_ns < end_ns && until_ns > begin_ns;
     let mut waits: Vec<Wait> = Vec::new();
-    let (mut others, mut releases_ns) = (Others::default(), Vec::new());
-    for event in events {
+    // When the limit of its group let a request of its own go, and when one of its own was complete.
+    let (mut others, mut releases_ns, mut own_ns) = (Others::default(), Vec::new(), vec![begin_ns]);
+    // What was complete before it began is no part of it, and what others end much later is not worth the search.
+    let first = events.partition_point(|event| event.complete_ns() + DISORDER_NS < begin_ns);
+    let until_ns = end_ns.saturating_add(sync.took_ns.clamp(1_000_000, LATER_NS));
+    let until_ns = until_ns.saturating_add(DISORDER_NS);
+    for event in events.range(first..).take_while(|event| event.complete_ns() <= until_ns) {
         match event {
             Event::Request(request) if is_here(request.device) => {
                 let (asked_ns, issued_ns) = times(request);
@@ -158,10 +187,13 @@ fn split(sync: &Sync, events: &VecDeque<Event>) -> Split {
                 }
                 let part = match request.op() {
                     Op::Flush => Some(Part::Flush),
+                    _ if is_journal(request, sync) => Some(Part::Journal),
                     _ if is_own(request, sync) => Some(Part::Data),
-                    _ if is_journal(&request.asker) => Some(Part::Journal),
                     _ => None,
                 };
+                if is_own(request, sync) {
+                    own_ns.push(request.complete_ns);
+                }
                 match part {
                     Some(part) => {
                         waits.extend([(issued_ns, request.complete_ns, part), (asked_ns, issued_ns, Part::Queue)])
@@ -169,27 +201,34 @@ fn split(sync: &Sync, events: &VecDeque<Event>) -> Split {
                     None => others.request(request),
                 }
             }
-            // Since when it was held back is not known: since nothing else was waited for.
             Event::Released(released) if is_here(released.device) && released.blkcg == sync.blkcg => {
                 let at_ns = released.complete_ns;
                 if at_ns > begin_ns && at_ns <= end_ns {
                     releases_ns.push(at_ns);
                 }
             }
-            Event::Dirtied(dirtied) if is_here(dirtied.device) && dirtied.complete_ns < end_ns => {
-                if dirtied.complete_ns + DIRTY_NS >= begin_ns && dirtied.asker.tid != sync.asker.tid {
-                    others.of(dirtied.asker).written_back += u64::from(dirtied.bytes);
-                }
-            }
-            Event::Sync(other) if is_here(other.device) || other.device == (0, 0) => {
-                if other.asker.tid != sync.asker.tid && overlaps(other.complete_ns - other.took_ns, other.complete_ns) {
-                    others.of(other.asker).syncs += 1;
-                }
+            Event::Sync(other)
+                if (is_here(other.device) || other.device == (0, 0))
+                    && other.asker.tid != sync.asker.tid
+                    && overlaps(other.complete_ns - other.took_ns, other.complete_ns) =>
+            {
+                others.of(other.asker).syncs += 1;
             }
             _ => {}
         }
     }
-    let mut parts_ns = laid_over(&waits, &releases_ns, begin_ns, end_ns);
+    for changed in dirtied.iter().filter(|changed| is_here(changed.device) && changed.complete_ns < end_ns) {
+        if changed.complete_ns + DIRTY_NS >= begin_ns && changed.asker.tid != sync.asker.tid {
+            others.of(changed.asker).written_back += u64::from(changed.bytes);
+        }
+    }
+    // Since when it was held back is not known: since its last request was complete, or let go.
+    own_ns.extend_from_slice(&releases_ns);
+    for at_ns in releases_ns {
+        let since_ns = own_ns.iter().copied().filter(|own_ns| *own_ns < at_ns).max();
+        waits.push((since_ns.unwrap_or(begin_ns), at_ns, Part::Throttle));
+    }
+    let mut parts_ns = laid_over(&waits, begin_ns, end_ns);
     let rest_ns = sync.took_ns - parts_ns.iter().sum::<u64>();
     let processor_ns = rest_ns.min(sync.run_delay_ns);
     parts_ns[Part::Processor as usize] = processor_ns;
@@ -203,30 +242,20 @@ fn times(request: &Request) -> (u64, u64) {
     (issued_ns.saturating_sub(request.queue_ns.unwrap_or(0)), issued_ns)
 }
 
-/// Adds up the time from `begin_ns` to `end_ns` by what was waited for, the first part of those at each instant. A time
-/// without any that ends where a limit let a request go is that limit's.
-fn laid_over(waits: &[Wait], releases_ns: &[u64], begin_ns: u64, end_ns: u64) -> [u64; PARTS] {
-    // At one instant, what begins comes after what ends and what is let go.
-    let mut edges: Vec<(u64, i64, usize)> = releases_ns.iter().map(|at_ns| (*at_ns, 0, 0)).collect();
+/// Adds up the time from `begin_ns` to `end_ns` by what was waited for, the first part of those at each instant.
+fn laid_over(waits: &[Wait], begin_ns: u64, end_ns: u64) -> [u64; PARTS] {
+    let mut edges: Vec<(u64, usize, i64)> = Vec::with_capacity(waits.len() * 2);
     for (from_ns, until_ns, part) in waits {
         let (from_ns, until_ns) = ((*from_ns).max(begin_ns), (*until_ns).min(end_ns));
         if from_ns < until_ns {
-            edges.extend([(from_ns, 1, *part as usize), (until_ns, -1, *part as usize)]);
+            edges.extend([(from_ns, *part as usize, 1), (until_ns, *part as usize, -1)]);
         }
     }
     edges.sort_unstable();
-    let (mut parts_ns, mut active, mut last_ns, mut idle_since_ns) = ([0; PARTS], [0i64; PARTS], begin_ns, begin_ns);
-    for (at_ns, change, part) in edges {
-        match active.iter().position(|count| *count > 0) {
-            Some(first) => {
-                parts_ns[first] += at_ns - last_ns;
-                idle_since_ns = at_ns;
-            }
-            None if change == 0 => {
-                parts_ns[Part::Throttle as usize] += at_ns - idle_since_ns;
-                idle_since_ns = at_ns;
-            }
-            None => {}
+    let (mut parts_ns, mut active, mut last_ns) = ([0; PARTS], [0i64; PARTS], begin_ns);
+    for (at_ns, part, change) in edges {
+        if let Some(first) = active.iter().position(|count| *count > 0) {
+            parts_ns[first] += at_ns - last_ns;
         }
         active[part] += change;
         last_ns = at_ns;
@@ -278,7 +307,7 @@ impl Other {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{COMM, Dirtied, Released};
+    use crate::event::{COMM, Released};
 
     const MS: u64 = 1_000_000;
     const WRITE: u32 = 1;
@@ -288,7 +317,8 @@ mod tests {
     fn asker(tid: u32, name: &str) -> Asker {
         let mut comm = [0; COMM];
         comm[..name.len()].copy_from_slice(name.as_bytes());
-        Asker { pid: tid, tid, comm, cgroup: 0 }
+        let is_kernels = name.starts_with("kworker") || name.starts_with("jbd2");
+        Asker { pid: tid, tid, comm, cgroup: 0, is_kernels }
     }
 
     /// From when somebody asked, over when the device got it, until it was complete, ms.
@@ -325,14 +355,9 @@ mod tests {
     /// The sync of thread 1, in ms by part.
     fn explained(events: Vec<Event>) -> ([u64; PARTS], Vec<Other>) {
         let mut syncs = Syncs::default();
-        events.into_iter().for_each(|event| syncs.take(event));
-        let mut found = None;
-        syncs.explained(u64::MAX, |sync, split| {
-            if sync.asker.tid == 1 {
-                found = Some((split.parts_ns.map(|ns| ns / MS), split.others));
-            }
-        });
-        found.expect("it is explained")
+        events.into_iter().for_each(|event| syncs.take(event, |sync| sync.asker.tid == 1));
+        let (_, split) = syncs.next_explained(u64::MAX).expect("it is explained");
+        (split.parts_ns.map(|ns| ns / MS), split.others)
     }
 
     #[test]
@@ -346,8 +371,8 @@ mod tests {
             request(kernel, FLUSH, [125, 125, 160], 1),
             sync(us, 100, 170, 1),
         ]);
-        // journal, data, flush, throttle, queue, processor, unknown
-        assert_eq!(parts, [18, 10, 30, 0, 2, 1, 9]);
+        // data, throttle, journal, flush, queue, processor, unknown
+        assert_eq!(parts, [10, 0, 18, 30, 2, 1, 9]);
         assert_eq!(others, []);
     }
 
@@ -359,6 +384,9 @@ mod tests {
         };
         let (parts, others) = explained(vec![
             released(20, 7),
+            // A flush for somebody else while the limit holds ours back, and after.
+            request(kernel, FLUSH, [5, 5, 15], 1),
+            request(kernel, FLUSH, [44, 44, 46], 1),
             request(kernel, WRITE_SYNC, [20, 20, 22], 7),
             released(40, 7),
             request(kernel, WRITE_SYNC, [40, 40, 42], 7),
@@ -367,7 +395,7 @@ mod tests {
             request(kernel, WRITE_SYNC, [48, 48, 49], 8),
             sync(us, 0, 50, 7),
         ]);
-        assert_eq!(parts, [0, 4, 0, 38, 0, 1, 7]);
+        assert_eq!(parts, [4, 38, 0, 2, 0, 1, 5]);
         assert_eq!(others.len(), 1, "the one of the other group");
     }
 

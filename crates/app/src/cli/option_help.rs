@@ -46,8 +46,8 @@ const ONLY: [(&str, &str); 6] = [
 
 /// Options that mean something special to a command: its name, the option's, and the words.
 const SPECIAL: [(&str, &str, &str); 9] = [
-    ("check", "quick", "Take about 20 seconds, with wider intervals; the report names the classes that need longer"),
-    ("check", "full", "Take some minutes, with tighter intervals, and measure commits again under load"),
+    ("check", "quick", "Take about 20 seconds: wider intervals, no file operations"),
+    ("check", "full", "Take some minutes: tighter intervals, commits under load"),
     ("check", "size", "Size of the test file [default: 1GiB; --quick 256MiB, --full 4GiB]"),
     ("identify", "size", "Size of the test file [default: 512MiB; --quick 256MiB, --full 2GiB]"),
     ("predict", "size", "Size of the test file [default: 64MiB]"),

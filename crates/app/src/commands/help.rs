@@ -19,7 +19,7 @@ const TOPICS: [(&str, &str); 4] = [
 ];
 
 /// Commands that are named without what they do, so that the list fits a screen.
-const MINOR: [&str; 6] = ["restore", "suites", "schema", "completions", "version", "help"];
+const MINOR: [&str; 7] = ["plot", "restore", "suites", "schema", "completions", "version", "help"];
 
 /// Letters of a word that an error repeats.
 const WORD_MAX: usize = 40;

@@ -88,6 +88,11 @@ fn dsync(dir: &Path, count: u64, mut dd: Command) {
     assert!(dd.arg(format!("of={}", file.display())).arg(format!("count={count}")).status().unwrap().success());
 }
 
+/// Those that a limit made slow, and not the other tests' load.
+fn slow(syncs: Vec<Value>) -> Vec<Value> {
+    syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > 20_000_000).collect()
+}
+
 /// The share of a sync's time that these parts have.
 fn share(sync: &Value, parts: &[&str]) -> f64 {
     let ns: u64 = parts.iter().map(|part| sync["parts"][format!("{part}_ns")].as_u64().unwrap()).sum();
@@ -138,7 +143,24 @@ fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
     let group = or_skip!(Throttle::new("trace", &device, &[("write_iops", 50)]));
     let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
     let syncs = disk.syncs(|| dsync(disk.path(), 100, in_group(&group, "dd", &[])));
-    assert_mostly(&syncs, 8, &["throttle"]);
+    assert_mostly(&slow(syncs), 8, &["throttle"]);
+}
+
+/// Cause: flushes of the neighbour cut the wait, and nine tenths of it were unknown.
+#[test]
+fn the_wait_in_a_limit_is_its_own_beside_a_neighbour_that_syncs() {
+    let device = or_skip!(Loop::new(512 << 20, &[]));
+    let group = or_skip!(Throttle::new("trace-two", &device, &[("write_iops", 20)]));
+    let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
+    let script = "while :; do dd if=/dev/zero of=\"$0/theirs\" bs=4k count=1 conv=fsync status=none; sleep 0.02; done";
+    let path = disk.path().to_str().unwrap();
+    // Under another name than ours.
+    fs::copy("/bin/dd", disk.path().join("neighbour")).unwrap();
+    let neighbour =
+        Neighbour(Command::new("sh").args(["-c", &script.replace("dd ", "\"$0/neighbour\" "), path]).spawn().unwrap());
+    let syncs = disk.syncs(|| dsync(disk.path(), 40, in_group(&group, "dd", &[])));
+    drop(neighbour);
+    assert_mostly(&slow(syncs), 5, &["throttle"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use qd1_model::Bytes;
-use qd1_trace::{COMM, Op};
+use qd1_trace::{Asker, COMM, Op, Sync};
 
 use crate::args::{Choice, choice, duration};
 
@@ -121,18 +121,27 @@ pub(super) struct Filter<'a> {
 impl Filter<'_> {
     /// Returns true if it is to be shown.
     pub(super) fn takes(&self, item: &Item) -> bool {
-        let (args, asker) = (self.args, item.asker());
-        let (kind, bytes) = match item {
-            Item::Request(request) => (Wanted::Requests(request.op()), Some(request.bytes)),
-            Item::Sync(..) => (Wanted::Syncs, None),
-        };
+        match item {
+            Item::Request(request) => {
+                let is_large = self.args.min_size.is_none_or(|size| u64::from(request.bytes) >= size.0);
+                is_large && self.takes_any(Wanted::Requests(request.op()), &request.asker, request.total_ns())
+            }
+            Item::Sync(sync, _) => self.takes_sync(sync),
+        }
+    }
+
+    /// Returns true if a sync is to be shown. It has no size.
+    pub(super) fn takes_sync(&self, sync: &Sync) -> bool {
+        self.takes_any(Wanted::Syncs, &sync.asker, sync.took_ns)
+    }
+
+    fn takes_any(&self, kind: Wanted, asker: &Asker, took_ns: u64) -> bool {
+        let args = self.args;
         (args.op.is_empty() || args.op.contains(&kind))
             && args.pid.is_none_or(|pid| pid == asker.pid)
             && args.comm.as_ref().is_none_or(|comm| asker.is_named(comm))
             && self.cgroup.is_none_or(|cgroup| cgroup == asker.cgroup)
-            // A sync has no size.
-            && args.min_size.is_none_or(|size| bytes.is_none_or(|bytes| u64::from(bytes) >= size.0))
-            && args.min_lat.is_none_or(|lat_ns| item.total_ns() >= lat_ns)
+            && args.min_lat.is_none_or(|lat_ns| took_ns >= lat_ns)
     }
 }
 

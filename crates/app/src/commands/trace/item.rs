@@ -1,6 +1,6 @@
 //! What a trace shows: a request, or a sync with where its time went.
 
-use qd1_trace::{Asker, Request, Split, Sync};
+use qd1_trace::{Request, Split, Sync};
 
 /// One of them.
 pub(super) enum Item {
@@ -22,14 +22,6 @@ impl Item {
         match self {
             Self::Request(request) => request.total_ns(),
             Self::Sync(sync, _) => sync.took_ns,
-        }
-    }
-
-    /// Returns who asked for it.
-    pub(super) const fn asker(&self) -> &Asker {
-        match self {
-            Self::Request(request) => &request.asker,
-            Self::Sync(sync, _) => &sync.asker,
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn line(object: &impl Serialize) -> String {
 }
 
 /// Whether a letter takes one column of any terminal.
-fn is_narrow(letter: char) -> bool {
+pub(super) fn is_narrow(letter: char) -> bool {
     letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 
@@ -265,7 +265,8 @@ mod tests {
     use super::*;
 
     fn request(complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, errno: u32) -> Request {
-        let asker = Asker { pid: 4_194_303, tid: 4_194_303, comm: *b"a\x1b[31mlonger\0\0\0\0", cgroup: 0 };
+        let asker =
+            Asker { pid: 4_194_303, tid: 4_194_303, comm: *b"a\x1b[31mlonger\0\0\0\0", cgroup: 0, is_kernels: false };
         Request {
             complete_ns,
             queue_ns,

@@ -26,7 +26,7 @@ use crate::message;
 use crate::named_disk::named_disk;
 use crate::signals::Signals;
 use crate::stream::{has_hung_up, written};
-use args::{Filter, Format};
+use args::{Filter, Format, Wanted};
 use item::Item;
 use lines::Lines;
 use slow::Around;
@@ -36,6 +36,9 @@ use slow::Around;
 /// # Errors
 /// When the disk is not known, or the kernel or this user's rights do not allow it.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
+    if args.op == [Wanted::Syncs] && !args.json && args.format == Format::Iolog {
+        return Err(Problem::usage("--format iolog has no syncs; leave out --op sync, or use --format csv").into());
+    }
     let machine = Machine::new();
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
@@ -61,10 +64,9 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let mut out = stdout.lock();
     loop {
         let read_ns = clock::now_ns();
-        let may_have_more = capture.read(|event| shown.take(event));
-        if !may_have_more {
-            shown.explain(read_ns);
-        }
+        let is_behind = capture.read(|event| shown.take(event));
+        let known_ns = shown.syncs.as_ref().filter(|_| is_behind).map_or(read_ns, Syncs::last_ns);
+        let may_have_more = shown.explain(known_ns) || is_behind;
         let is_over = signals.stop().load(Ordering::Relaxed)
             || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns))
             || shown.is_full();
@@ -79,7 +81,9 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let took_ns = clock::now_ns() - begin_ns;
     shown.text.clear();
     let counts = capture.end(|event| shown.take(event))?;
-    shown.explain(u64::MAX);
+    while shown.explain(u64::MAX) && written(&mut out, &shown.text)? {
+        shown.text.clear();
+    }
     shown.lines.foot(&mut shown.text, counts);
     written(&mut out, &shown.text)?;
     if !args.quiet {
@@ -97,6 +101,9 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
+/// Most syncs that are explained between two readings.
+const EXPLAINED_AT_ONCE: usize = 1000;
+
 /// What is shown, and how many lines it has.
 struct Shown<'a> {
     filter: Filter<'a>,
@@ -113,18 +120,25 @@ impl Shown<'_> {
     /// Takes the next event.
     fn take(&mut self, event: Event) {
         if let Some(syncs) = &mut self.syncs {
-            syncs.take(event);
+            // Around a slow one, all are shown.
+            let (filter, all) = (&self.filter, self.around.is_some());
+            syncs.take(event, |sync| all || filter.takes_sync(sync));
         }
         if let Event::Request(request) = event {
             self.show(Item::Request(request));
         }
     }
 
-    /// Shows the syncs that ended before `now_ns` and are explained.
-    fn explain(&mut self, now_ns: u64) {
-        let Some(mut syncs) = self.syncs.take() else { return };
-        syncs.explained(now_ns, |sync, split| self.show(Item::Sync(sync, Box::new(split))));
-        self.syncs = Some(syncs);
+    /// Shows some of the syncs that ended before `now_ns`, as long as there is room for lines. Returns true if there may be
+    /// more.
+    fn explain(&mut self, now_ns: u64) -> bool {
+        for _ in 0..EXPLAINED_AT_ONCE {
+            let next =
+                if self.is_full() { None } else { self.syncs.as_mut().and_then(|syncs| syncs.next_explained(now_ns)) };
+            let Some((sync, split)) = next else { return false };
+            self.show(Item::Sync(sync, Box::new(split)));
+        }
+        true
     }
 
     fn show(&mut self, item: Item) {
@@ -152,9 +166,13 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
         0 => String::new(),
         unseen => format!(", {} not seen from start to end", thousands(unseen)),
     };
+    let other = match counts.lost_other {
+        0 => String::new(),
+        lost => format!(", and {} of what explains syncs", thousands(lost)),
+    };
     let queue = if sees_start { "" } else { "; this kernel does not say how long requests queued (6.5 does)" };
     format!(
-        "{} request{} of {of} in {}, {} lost{unseen}; recorded by BPF at tracepoints{queue}",
+        "{} request{} of {of} in {}, {} lost{other}{unseen}; recorded by BPF at tracepoints{queue}",
         thousands(counts.completed),
         if counts.completed == 1 { "" } else { "s" },
         format_span_ns(took_ns),

@@ -7,7 +7,7 @@ use qd1_report::thousands;
 use qd1_trace::{Other, Part, Split, Sync};
 use serde::Serialize;
 
-use super::lines::push_csv_who;
+use super::lines::{is_narrow, push_csv_who};
 
 /// What the columns of a request lack for it.
 pub(super) const CSV_NONE: &str = ",,,,,,,";
@@ -44,8 +44,7 @@ fn is_worth_a_word(ns: u64, sync: &Sync) -> bool {
 }
 
 fn other(other: &Other) -> String {
-    let name: String =
-        other.asker.name().chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+    let name: String = other.asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect();
     let mut did = Vec::new();
     if other.written_back > 0 {
         did.push(format!("{} to write back", Bytes(other.written_back)));

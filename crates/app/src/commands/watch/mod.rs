@@ -7,7 +7,7 @@ pub(crate) use args::{EXAMPLE, WatchArgs};
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Result;
 use qd1_clock as clock;
@@ -50,8 +50,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode> {
         if before.is_some() || !args.skip_first {
             let mut text = String::new();
             if args.json {
-                let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                lines::push_json(&mut text, at.as_secs_f64(), &now, &rates, &disks);
+                lines::push_json(&mut text, clock::wall_ns() as f64 / 1e9, &now, &rates, &disks);
             } else {
                 lines::push_text(&mut text, &now, &rates, &disks);
             }
