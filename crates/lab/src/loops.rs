@@ -17,6 +17,8 @@ const READ_ONLY: &str = "--read-only";
 
 /// A loop device on a file; detached on drop.
 pub struct Loop {
+    /// Whether another process may have the device now.
+    is_lost: bool,
     device: PathBuf,
     file: PathBuf,
     /// That of its file, where it is its own. It goes after the device.
@@ -79,7 +81,7 @@ impl Loop {
         let args = [&["--find", "--show"], options, &[text(file)]].concat();
         let made = (1..TRIES).map(|_| tool("losetup", &args)).find(Result::is_ok);
         let device = PathBuf::from(made.unwrap_or_else(|| tool("losetup", &args))?);
-        let this = Self { device, file: file.to_owned(), _dir: None };
+        let this = Self { is_lost: false, device, file: file.to_owned(), _dir: None };
         // Whoever had it before may have left it read-only, which the kernel does not undo.
         if !options.contains(&READ_ONLY) {
             tool("blockdev", &["--setrw", this.path()])?;
@@ -135,8 +137,11 @@ impl Loop {
     /// When another process took the device meanwhile.
     pub fn lead_to(&mut self, file: &Path) -> Result<(), Unavailable> {
         tool("losetup", &["--detach", self.path()])?;
+        self.is_lost = true;
         file.clone_into(&mut self.file);
-        tool("losetup", &[self.path(), text(&self.file)]).map(drop)
+        tool("losetup", &[self.path(), text(&self.file)])?;
+        self.is_lost = false;
+        Ok(())
     }
 
     /// Every byte on it, with everything written out first.
@@ -154,6 +159,9 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        if self.is_lost {
+            return;
+        }
         // One that was made read-only stays so for whoever gets it next.
         let _ = tool("blockdev", &["--setrw", self.path()]);
         if let Err(error) = tool("losetup", &["--detach", self.path()]) {
