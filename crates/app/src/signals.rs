@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use qd1_clock as clock;
 use qd1_engine::threads::room_for_one;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
@@ -63,6 +64,20 @@ impl Signals {
             0 => None,
             signal => Some(128 + signal as u8),
         }
+    }
+}
+
+/// Longest sleep before [`nap_until`] looks whether to stop, ns.
+const STOP_CHECK_NS: u64 = 50_000_000;
+
+/// Sleeps until `until_ns` of the clock, or until `stop` is set.
+pub(crate) fn nap_until(until_ns: u64, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let now_ns = clock::now_ns();
+        if now_ns >= until_ns {
+            return;
+        }
+        clock::nap_until(until_ns.min(now_ns + STOP_CHECK_NS));
     }
 }
 

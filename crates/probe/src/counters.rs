@@ -51,23 +51,27 @@ impl Machine {
         for (field, word) in fields.iter_mut().zip(line.split_ascii_whitespace()) {
             *field = word.parse().unwrap_or(0);
         }
+        MachineCounters {
+            cpu_total_ticks: fields.iter().sum(),
+            cpu_steal_ticks: fields[7],
+            cpu_idle_ticks: fields[3] + fields[4],
+            pressure_us: self.pressure_us(),
+        }
+    }
+}
+
+impl Machine {
+    /// Time in which at least one task waited since boot, us: disks, memory, processor; `None` without PSI.
+    pub(crate) fn pressure_us(&self) -> Option<[u64; 3]> {
         let pressure = |name: &str| {
             let mut buffer = [0; 256];
             let text = read_start(&self.below("/proc/pressure").join(name), &mut buffer)?;
             let some = text.lines().find(|line| line.starts_with("some "))?;
             some.rsplit_once("total=")?.1.trim().parse::<u64>().ok()
         };
-        let pressures = || Some([pressure("io")?, pressure("memory")?, pressure("cpu")?]);
-        MachineCounters {
-            cpu_total_ticks: fields.iter().sum(),
-            cpu_steal_ticks: fields[7],
-            cpu_idle_ticks: fields[3] + fields[4],
-            pressure_us: pressures(),
-        }
+        Some([pressure("io")?, pressure("memory")?, pressure("cpu")?])
     }
-}
 
-impl Machine {
     /// Data in memory that waits to be written to disks; `None` where it cannot be read.
     #[must_use]
     pub fn writeback(&self) -> Option<Writeback> {
@@ -189,16 +193,20 @@ fn find_in_diskstats(text: &str, name: &str) -> Option<DeviceCounters> {
     })
 }
 
-fn parse_stat<'a>(words: impl Iterator<Item = &'a str>) -> Option<DeviceCounters> {
-    let mut f = [0u64; FIELDS_MAX];
-    let mut n = 0;
-    for (field, word) in f.iter_mut().zip(words) {
+/// The fields of a line of `/proc/diskstats` after the name, or of `stat` in sysfs; those that an older kernel lacks are 0.
+/// `None` for fewer than any has.
+pub(crate) fn stat_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<[u64; FIELDS_MAX]> {
+    let mut fields = [0u64; FIELDS_MAX];
+    let mut found = 0;
+    for (field, word) in fields.iter_mut().zip(words) {
         *field = word.parse().ok()?;
-        n += 1;
+        found += 1;
     }
-    if n < FIELDS_MIN {
-        return None;
-    }
+    (found >= FIELDS_MIN).then_some(fields)
+}
+
+fn parse_stat<'a>(words: impl Iterator<Item = &'a str>) -> Option<DeviceCounters> {
+    let f = stat_fields(words)?;
     // Index 8 is the number in flight, index 12 merged discards: neither is a total that a report needs.
     Some(DeviceCounters {
         reads: f[0],

@@ -15,8 +15,10 @@ typedef unsigned long long u64;
 #define type(name, value) value *name
 #define always_inline inline __attribute__((always_inline))
 
-enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27 };
+enum { MAP_HASH = 1, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
 enum { ANY = 0, NO_EXIST = 1 };
+/* The reader looks fifty times a second. */
+enum { NO_WAKEUP = 1 };
 enum { OP_FLUSH = 2 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
@@ -30,6 +32,7 @@ static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *
 static u64 (*get_current_cgroup_id)(void) = (void *)80;
 static void *(*ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*ringbuf_submit)(void *data, u64 flags) = (void *)132;
+static long (*ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct gendisk {
@@ -74,7 +77,6 @@ struct bio___old {
 	struct gendisk *bi_disk;
 };
 struct super_block {
-	u32 s_dev;
 	struct block_device *s_bdev;
 };
 struct inode {
@@ -178,14 +180,14 @@ struct {
 	type(value, struct on_its_way);
 } requests SEC(".maps");
 
-/* The bio that a thread asked for last. */
+/* The bio that a thread asked for last. Threads end without a word: the oldest make room. */
 struct asked {
 	u64 at_ns;
 	u64 bio;
 };
 
 struct {
-	uint(type, MAP_HASH);
+	uint(type, MAP_LRU_HASH);
 	uint(max_entries, 16384);
 	type(key, u32);
 	type(value, struct asked);
@@ -218,7 +220,7 @@ struct writer {
 enum { BYTES_REPORTED = 1 << 20, FOLIO_BYTES_MAX = 2 << 20 };
 
 struct {
-	uint(type, MAP_HASH);
+	uint(type, MAP_LRU_HASH);
 	uint(max_entries, 16384);
 	type(key, u32);
 	type(value, struct writer);
@@ -245,6 +247,13 @@ static always_inline void count(u32 which)
 	u64 *of = map_lookup(&counts, &which);
 	if (of)
 		*of += 1;
+}
+
+/* Reports what is no request: seldom enough to be copied. */
+static always_inline void report(struct event *event)
+{
+	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
+		count(LOST_OTHER);
 }
 
 static always_inline u32 number_of(struct gendisk *disk)
@@ -296,23 +305,17 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 		return;
 	}
 	/* A thread of the kernel asks for it, for a control group of its own: its limit held it back. */
-	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
-	if (!event) {
-		count(LOST_OTHER);
-		return;
-	}
-	event->complete_ns = it->start_ns;
-	event->queue_ns = 0;
-	event->device_ns = 0;
-	event->sector = rq->__sector;
-	event->bytes = rq->__data_len;
-	event->device = device_of(rq);
-	event->flags = flags;
-	event->error = 0;
-	event->kind = RELEASED;
-	event->blkcg = it->blkcg;
-	event->who = it->who;
-	ringbuf_submit(event, 1);
+	struct event event = {
+		.complete_ns = it->start_ns,
+		.sector = rq->__sector,
+		.bytes = rq->__data_len,
+		.device = device_of(rq),
+		.flags = flags,
+		.kind = RELEASED,
+		.blkcg = it->blkcg,
+		.who = it->who,
+	};
+	report(&event);
 }
 
 /* Somebody asked: in the context of who did (from 6.5 on). */
@@ -400,8 +403,7 @@ int rq_complete(u64 *context)
 		event->kind = (it->start_ns ? REQUEST_WITH_START : REQUEST) | (it->is_kernels ? KERNELS : 0);
 		event->blkcg = it->blkcg;
 		event->who = it->who;
-		/* The reader looks a hundred times a second: no wake-up for each. */
-		ringbuf_submit(event, 1);
+		ringbuf_submit(event, NO_WAKEUP);
 	} else {
 		count(LOST);
 	}
@@ -458,7 +460,8 @@ int folio_dirtied(u64 *context)
 			map_update(&writers, &tid, &first, ANY);
 		return 0;
 	}
-	u64 grown = account - it->account;
+	/* That of another thread, which had the number before, may be larger. */
+	u64 grown = account > it->account ? account - it->account : 0;
 	u32 last = it->last_device;
 	it->account = account;
 	it->last_device = of;
@@ -474,24 +477,10 @@ int folio_dirtied(u64 *context)
 	it->bytes += grown;
 	if (it->bytes < BYTES_REPORTED)
 		return 0;
-	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
-	if (event) {
-		event->complete_ns = ktime_get_ns();
-		event->queue_ns = 0;
-		event->device_ns = 0;
-		event->sector = 0;
-		event->bytes = it->bytes;
-		event->device = last;
-		event->flags = 0;
-		event->error = 0;
-		event->kind = DIRTIED;
-		event->blkcg = 0;
-		ask_who(&event->who);
-		ringbuf_submit(event, 1);
-	} else {
-		count(LOST_OTHER);
-	}
+	struct event event = { .complete_ns = ktime_get_ns(), .bytes = it->bytes, .device = last, .kind = DIRTIED };
 	it->bytes = 0;
+	ask_who(&event.who);
+	report(&event);
 	return 0;
 }
 
@@ -573,23 +562,21 @@ int call_ends(u64 *context)
 	if (!it)
 		return 0;
 	long result = context[1];
-	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
-	if (event) {
-		event->complete_ns = ktime_get_ns();
-		event->queue_ns = run_delay_ns() - it->run_delay_ns;
-		event->device_ns = event->complete_ns - it->start_ns;
-		event->sector = it->inode;
-		event->bytes = it->call >= SYNC_CALLS && result > 0 ? result : 0;
-		event->device = it->device;
-		event->flags = it->call;
-		event->error = result < 0 ? result : 0;
-		event->kind = SYNC;
-		event->blkcg = blkcg_of_task();
-		ask_who(&event->who);
-		ringbuf_submit(event, 1);
-	} else {
-		count(LOST_OTHER);
-	}
+	u64 now = ktime_get_ns();
+	struct event event = {
+		.complete_ns = now,
+		.queue_ns = run_delay_ns() - it->run_delay_ns,
+		.device_ns = now - it->start_ns,
+		.sector = it->inode,
+		.bytes = it->call >= SYNC_CALLS && result > 0 ? result : 0,
+		.device = it->device,
+		.flags = it->call,
+		.error = result < 0 ? result : 0,
+		.kind = SYNC,
+		.blkcg = blkcg_of_task(),
+	};
+	ask_who(&event.who);
+	report(&event);
 	map_delete(&syncs, &tid);
 	return 0;
 }

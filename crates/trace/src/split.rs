@@ -87,7 +87,7 @@ const KEPT_MAX: usize = 500_000;
 /// Others that are named.
 const OTHERS_MAX: usize = 3;
 
-/// Syncs that wait to be explained at most; more of them are not explained.
+/// Syncs that wait to be explained at most; what there is more of is counted.
 const WAITING_MAX: usize = 100_000;
 /// How much earlier an event may have been complete than one before it: processors report in turn.
 const DISORDER_NS: u64 = 10_000_000;
@@ -101,6 +101,7 @@ pub struct Syncs {
     dirtied: VecDeque<Dirtied>,
     waiting: VecDeque<Sync>,
     last_ns: u64,
+    unexplained: u64,
 }
 
 impl Syncs {
@@ -110,8 +111,10 @@ impl Syncs {
         match event {
             Event::Dirtied(dirtied) => self.dirtied.push_back(dirtied),
             Event::Sync(sync) => {
-                if wanted(&sync) && self.waiting.len() < WAITING_MAX {
-                    self.waiting.push_back(sync);
+                match wanted(&sync) {
+                    true if self.waiting.len() < WAITING_MAX => self.waiting.push_back(sync),
+                    true => self.unexplained += 1,
+                    false => {}
                 }
                 self.kept.push_back(event);
             }
@@ -123,6 +126,12 @@ impl Syncs {
         if self.dirtied.len() > KEPT_MAX {
             self.dirtied.pop_front();
         }
+    }
+
+    /// Returns how many wanted syncs there was no time to explain.
+    #[must_use]
+    pub const fn unexplained(&self) -> u64 {
+        self.unexplained
     }
 
     /// Returns when the last event was complete, ns.
@@ -176,8 +185,7 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
     let (mut others, mut releases_ns, mut own_ns) = (Others::default(), Vec::new(), vec![begin_ns]);
     // What was complete before it began is no part of it, and what others end much later is not worth the search.
     let first = events.partition_point(|event| event.complete_ns() + DISORDER_NS < begin_ns);
-    let until_ns = end_ns.saturating_add(sync.took_ns.clamp(1_000_000, LATER_NS));
-    let until_ns = until_ns.saturating_add(DISORDER_NS);
+    let until_ns = end_ns.saturating_add(sync.took_ns.clamp(1_000_000, LATER_NS) + DISORDER_NS);
     for event in events.range(first..).take_while(|event| event.complete_ns() <= until_ns) {
         match event {
             Event::Request(request) if is_here(request.device) => {
@@ -185,21 +193,20 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
                 if !overlaps(asked_ns, request.complete_ns) {
                     continue;
                 }
-                let part = match request.op() {
-                    Op::Flush => Some(Part::Flush),
-                    _ if is_journal(request, sync) => Some(Part::Journal),
-                    _ if is_own(request, sync) => Some(Part::Data),
-                    _ => None,
-                };
-                if is_own(request, sync) {
+                let is_own = is_own(request, sync);
+                if is_own {
                     own_ns.push(request.complete_ns);
                 }
-                match part {
-                    Some(part) => {
-                        waits.extend([(issued_ns, request.complete_ns, part), (asked_ns, issued_ns, Part::Queue)])
+                let part = match request.op() {
+                    Op::Flush => Part::Flush,
+                    _ if is_journal(request, sync) => Part::Journal,
+                    _ if is_own => Part::Data,
+                    _ => {
+                        others.request(request);
+                        continue;
                     }
-                    None => others.request(request),
-                }
+                };
+                waits.extend([(issued_ns, request.complete_ns, part), (asked_ns, issued_ns, Part::Queue)]);
             }
             Event::Released(released) if is_here(released.device) && released.blkcg == sync.blkcg => {
                 let at_ns = released.complete_ns;
@@ -217,16 +224,21 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
             _ => {}
         }
     }
-    for changed in dirtied.iter().filter(|changed| is_here(changed.device) && changed.complete_ns < end_ns) {
-        if changed.complete_ns + DIRTY_NS >= begin_ns && changed.asker.tid != sync.asker.tid {
+    if others.is_written_back {
+        let is_part = |changed: &&Dirtied| {
+            let is_in_time = changed.complete_ns < end_ns && changed.complete_ns + DIRTY_NS >= begin_ns;
+            is_in_time && is_here(changed.device) && changed.asker.tid != sync.asker.tid
+        };
+        for changed in dirtied.iter().filter(is_part) {
             others.of(changed.asker).written_back += u64::from(changed.bytes);
         }
     }
     // Since when it was held back is not known: since its last request was complete, or let go.
     own_ns.extend_from_slice(&releases_ns);
+    own_ns.sort_unstable();
     for at_ns in releases_ns {
-        let since_ns = own_ns.iter().copied().filter(|own_ns| *own_ns < at_ns).max();
-        waits.push((since_ns.unwrap_or(begin_ns), at_ns, Part::Throttle));
+        let since_ns = own_ns[own_ns.partition_point(|own_ns| *own_ns < at_ns) - 1];
+        waits.push((since_ns, at_ns, Part::Throttle));
     }
     let mut parts_ns = laid_over(&waits, begin_ns, end_ns);
     let rest_ns = sync.took_ns - parts_ns.iter().sum::<u64>();
@@ -284,23 +296,14 @@ impl Others {
     }
 
     fn busiest(mut self) -> Vec<Other> {
-        if self.is_written_back {
-            // Whoever changed the pages is named, and not the threads that write them back for him.
-            let is_known = self.by_thread.values().any(|other| other.written_back > 0);
-            self.by_thread.retain(|_, other| !is_known || !is_writeback(&other.asker));
-        } else {
-            self.by_thread.values_mut().for_each(|other| other.written_back = 0);
+        // Whoever changed the pages is named, and not the threads that write them back for him.
+        if self.by_thread.values().any(|other| other.written_back > 0) {
+            self.by_thread.retain(|_, other| !is_writeback(&other.asker));
         }
-        let mut others: Vec<Other> = self.by_thread.into_values().filter(Other::is_there).collect();
+        let mut others: Vec<Other> = self.by_thread.into_values().collect();
         others.sort_by_key(|other| (std::cmp::Reverse(other.bytes + other.written_back), other.asker.tid));
         others.truncate(OTHERS_MAX);
         others
-    }
-}
-
-impl Other {
-    const fn is_there(&self) -> bool {
-        self.requests > 0 || self.written_back > 0 || self.syncs > 0
     }
 }
 
@@ -419,5 +422,14 @@ mod tests {
             (5, 0, 1),
             "nothing is written back"
         );
+    }
+
+    #[test]
+    fn syncs_that_come_too_fast_are_counted() {
+        let mut syncs = Syncs::default();
+        (0..WAITING_MAX as u64 + 3).for_each(|at| syncs.take(sync(asker(1, "etcd"), at, at + 1, 1), |_| true));
+        assert_eq!(syncs.unexplained(), 3);
+        syncs.take(sync(asker(1, "etcd"), 0, 1, 1), |_| false);
+        assert_eq!(syncs.unexplained(), 3, "one that is not wanted");
     }
 }

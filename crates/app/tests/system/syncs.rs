@@ -10,44 +10,47 @@ use serde_json::Value;
 
 use crate::common::apps::disk_with_flushes_of;
 use crate::common::disk::Disk;
-use crate::common::{in_group, open_to_all, or_skip};
+use crate::common::{in_group, or_skip};
 use crate::trace::traced;
-use qd1_lab::{Loop, Throttle, tool};
+use qd1_lab::{Loop, Mounted, Throttle, tool};
 
-/// An ext4 on a loop device on a file. Fields drop in this order.
+/// An ext4 on a loop device. Fields drop in this order.
 struct Ext4 {
-    dir: tempfile::TempDir,
-    device: String,
+    mounted: Mounted,
     _disk: Option<Disk>,
 }
 
 impl Ext4 {
-    /// On a simulated disk.
+    /// On a file of a simulated disk, whose requests go there past the page cache.
     fn simulated(scenario: Scenario) -> Result<Self, String> {
         let disk = Disk::new(scenario)?;
         let file = disk.place.dir().join("image");
         File::create(&file).unwrap().set_len(512 << 20).unwrap();
-        // Requests go to the simulated disk as they are, past the page cache of its file.
-        let device = tool("losetup", &["--find", "--show", "--direct-io=on", file.to_str().unwrap()])?;
-        Self::made(device, Some(disk))
+        let device = Loop::direct(&file)?;
+        device.make_filesystem("ext4")?;
+        Ok(Self { mounted: Mounted::new(device, "defaults")?, _disk: Some(disk) })
     }
 
-    fn made(device: String, disk: Option<Disk>) -> Result<Self, String> {
-        let this = Self { dir: open_to_all(), device, _disk: disk };
-        tool("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", &this.device])?;
-        tool("mount", &[&this.device, this.path().to_str().unwrap()])?;
-        Ok(this)
+    /// In memory.
+    fn quick() -> Result<Self, String> {
+        Ok(Self { mounted: Mounted::new(Loop::ext4(512 << 20)?, "defaults")?, _disk: None })
     }
 
     fn path(&self) -> &Path {
-        self.dir.path()
+        self.mounted.path()
     }
 
-    /// dd under another name, which writes there until it is dropped or is done.
-    fn neighbour(&self, args: &[&str]) -> Neighbour {
+    /// dd under another name than ours.
+    fn dd_as_neighbour(&self) -> PathBuf {
         let program = self.path().join("neighbour");
         fs::copy("/bin/dd", &program).unwrap();
-        rustix::fs::sync();
+        tool("sync", &["--file-system", self.path().to_str().unwrap()]).unwrap();
+        program
+    }
+
+    /// It writes there until it is dropped or is done.
+    fn neighbour(&self, args: &[&str]) -> Neighbour {
+        let program = self.dd_as_neighbour();
         let to = format!("of={}", self.path().join("theirs").display());
         let args = [&["if=/dev/zero", "status=none", &to], args].concat();
         Neighbour(Command::new(&program).args(args).spawn().unwrap())
@@ -59,17 +62,8 @@ impl Ext4 {
     }
 
     fn syncs(&self, work: impl FnOnce()) -> Vec<Value> {
-        let objects = traced(&self.device, &["--op", "sync", "--comm", "dd", "--min-lat", "5ms"], work);
+        let objects = traced(self.mounted.disk.path(), &["--op", "sync", "--comm", "dd", "--min-lat", "5ms"], work);
         objects.into_iter().filter(|object| object["type"] == "sync").collect()
-    }
-}
-
-impl Drop for Ext4 {
-    fn drop(&mut self) {
-        let _ = tool("umount", &[self.path().to_str().unwrap()]);
-        if self._disk.is_some() {
-            let _ = tool("losetup", &["--detach", &self.device]);
-        }
     }
 }
 
@@ -139,9 +133,8 @@ fn slow_writes_are_the_devices() {
 
 #[test]
 fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
-    let device = or_skip!(Loop::new(512 << 20, &[]));
-    let group = or_skip!(Throttle::new("trace", &device, &[("write_iops", 50)]));
-    let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
+    let disk = or_skip!(Ext4::quick());
+    let group = or_skip!(Throttle::new("trace", &disk.mounted.disk, &[("write_iops", 50)]));
     let syncs = disk.syncs(|| dsync(disk.path(), 100, in_group(&group, "dd", &[])));
     assert_mostly(&slow(syncs), 8, &["throttle"]);
 }
@@ -149,15 +142,11 @@ fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
 /// Cause: flushes of the neighbour cut the wait, and nine tenths of it were unknown.
 #[test]
 fn the_wait_in_a_limit_is_its_own_beside_a_neighbour_that_syncs() {
-    let device = or_skip!(Loop::new(512 << 20, &[]));
-    let group = or_skip!(Throttle::new("trace-two", &device, &[("write_iops", 20)]));
-    let disk = or_skip!(Ext4::made(device.path().to_owned(), None));
-    let script = "while :; do dd if=/dev/zero of=\"$0/theirs\" bs=4k count=1 conv=fsync status=none; sleep 0.02; done";
-    let path = disk.path().to_str().unwrap();
-    // Under another name than ours.
-    fs::copy("/bin/dd", disk.path().join("neighbour")).unwrap();
-    let neighbour =
-        Neighbour(Command::new("sh").args(["-c", &script.replace("dd ", "\"$0/neighbour\" "), path]).spawn().unwrap());
+    let disk = or_skip!(Ext4::quick());
+    let group = or_skip!(Throttle::new("trace-two", &disk.mounted.disk, &[("write_iops", 20)]));
+    let script = "while :; do \"$1\" if=/dev/zero of=\"$2\" bs=4k count=1 conv=fsync status=none; sleep 0.02; done";
+    let (program, file) = (disk.dd_as_neighbour(), disk.path().join("theirs"));
+    let neighbour = Neighbour(Command::new("sh").args(["-c", script, "sh"]).args([program, file]).spawn().unwrap());
     let syncs = disk.syncs(|| dsync(disk.path(), 40, in_group(&group, "dd", &[])));
     drop(neighbour);
     assert_mostly(&slow(syncs), 5, &["throttle"]);

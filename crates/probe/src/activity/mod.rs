@@ -7,6 +7,7 @@ pub use rates::{CpuShares, DiskRates, MemoryUse, PagingRates, Rates, RequestRate
 use qd1_clock as clock;
 
 use crate::Machine;
+use crate::counters::stat_fields;
 
 /// All counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,15 +21,15 @@ pub struct Activity {
     /// Time of all processors by kind, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
     /// Guests' time is a part of the first two.
     pub cpu_ticks: [u64; 8],
-    /// Interrupts and changes of task.
+    /// Interrupts.
     pub interrupts: u64,
     /// Changes of task.
     pub switches: u64,
-    /// Tasks that run or want to, this one not counted as waiting, and those that wait for a disk.
+    /// Tasks that run or could.
     pub running: u64,
     /// Tasks that wait for a disk.
     pub blocked: u64,
-    /// KiB that were read from and written to disks, and swapped in and out: `/proc/vmstat`.
+    /// To and from disks.
     pub paging: Paging,
     /// Memory in use now.
     pub memory: MemoryUse,
@@ -122,8 +123,7 @@ impl Machine {
             dirty_kib: kib("Dirty:"),
             writeback_kib: kib("Writeback:"),
         };
-        let counters = self.machine_counters();
-        activity.pressure_us = counters.pressure_us.map(|[io, memory, cpu]| [cpu, io, memory]);
+        activity.pressure_us = self.pressure_us().map(|[io, memory, cpu]| [cpu, io, memory]);
         activity
     }
 
@@ -151,15 +151,7 @@ fn named(text: &str, name: &str) -> u64 {
 fn disk(line: &str) -> Option<DiskActivity> {
     let mut words = line.split_ascii_whitespace().skip(2);
     let name = words.next()?.to_owned();
-    let mut fields = [0u64; 17];
-    let mut found = 0;
-    for (field, word) in fields.iter_mut().zip(words) {
-        *field = word.parse().ok()?;
-        found += 1;
-    }
-    if found < 11 {
-        return None;
-    }
+    let fields = stat_fields(words)?;
     let requests = |at: usize| Requests {
         count: fields[at],
         merges: fields[at + 1],

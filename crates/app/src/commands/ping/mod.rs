@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
-use qd1_clock as clock;
 use qd1_engine::merge::Merger;
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_model::environment::FilesystemClass;
@@ -22,7 +21,7 @@ use qd1_probe::{Machine, storage_read_bytes};
 
 use crate::command_line::CommandLine;
 use crate::session;
-use crate::signals::Signals;
+use crate::signals::{Signals, nap_until};
 use args::PingSettings;
 use disk::{Disk, Outcome};
 use qd1_model::ProblemKind;
@@ -32,8 +31,6 @@ use show::{Pong, Show};
 
 /// Length of the intervals from which the confidence intervals are computed, ns.
 const INTERVAL_NS: u64 = 100_000_000;
-/// Longest sleep before it checks whether to stop, ns.
-const STOP_CHECK_NS: u64 = 50_000_000;
 /// Consecutive failures after which it gives up.
 const FAILURES_MAX: u64 = 100;
 
@@ -102,7 +99,7 @@ fn send(
             || settings.deadline_ns.is_some_and(|deadline_ns| now_ns >= start_ns + deadline_ns)
     };
     loop {
-        wait(due_ns.min(start_ns.saturating_add(settings.deadline_ns.unwrap_or(u64::MAX))), stop);
+        nap_until(due_ns.min(start_ns.saturating_add(settings.deadline_ns.unwrap_or(u64::MAX))), stop);
         let now_ns = disk.now_ns();
         if stop.load(Ordering::Relaxed) || over(requests, now_ns) || in_a_row >= FAILURES_MAX {
             break;
@@ -142,15 +139,4 @@ fn send(
         .map(|storage_bytes| 1.0 - (storage_bytes as f64 / asked_bytes as f64).min(1.0));
     let intervals = merger.finish(INTERVAL_NS, elapsed_ns);
     Ok(PingOutcome { requests, failed, warmup, elapsed_ns, streams, intervals, from_page_cache })
-}
-
-/// Sleeps until `until_ns`, or until `stop` is set.
-fn wait(until_ns: u64, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        let now_ns = clock::now_ns();
-        if now_ns >= until_ns {
-            return;
-        }
-        clock::nap_until(until_ns.min(now_ns + STOP_CHECK_NS));
-    }
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use qd1_model::{SCHEMA_VERSION, printable, printable_output};
+use qd1_model::SCHEMA_VERSION;
 use qd1_probe::Machine;
-use qd1_trace::{Asker, Counts, Op, Request, Split, Sync};
+use qd1_trace::{Counts, Op, Request, Split, Sync};
 use serde::Serialize;
 
 use super::args::Format;
+use super::columns::{line, push_csv_who, push_ms, push_who};
 use super::item::Item;
 use super::syncs;
 
@@ -71,42 +72,17 @@ struct End {
     in_flight: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     lost_other: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unexplained_syncs: Option<u64>,
 }
 
-pub(super) fn line(object: &impl Serialize) -> String {
-    printable_output(&serde_json::to_string(object).expect("plain data")).into_owned() + "\n"
-}
-
-/// Whether a letter takes one column of any terminal.
-pub(super) fn is_narrow(letter: char) -> bool {
-    letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
-}
-
-/// Appends a time in ms, with three digits after the point, aligned to the right.
-fn push_ms(text: &mut String, ns: u64, width: usize) {
-    let us = (ns + 500) / 1000;
-    let digits = (us / 1000).checked_ilog10().map_or(1, |log| log as usize + 1) + 4;
-    text.extend(std::iter::repeat_n(' ', width.saturating_sub(digits)));
-    let _ = write!(text, "{}.{:03}", us / 1000, us % 1000);
-}
-
-/// Appends what every line of text begins with.
-fn push_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
-    // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
-    let (begin, us) = (text.len(), complete_ns / 1000);
-    let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
-    text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
-    let column = text.len();
-    text.extend(asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }));
-    let width = text[column..].chars().count();
-    text.extend(std::iter::repeat_n(' ', 16usize.saturating_sub(width)));
-    let _ = write!(text, "{:<7} {disk:<7} ", asker.pid);
-}
-
-/// Appends what every row begins with.
-pub(super) fn push_csv_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
-    let comm = printable(&asker.name()).replace('"', "\"\"");
-    let _ = write!(text, "{complete_ns},\"{comm}\",{},{},{disk},", asker.pid, asker.cgroup);
+/// A disk's name by its numbers, `-` where they are not known; each is asked for once.
+fn disk_name<'a>(names: &'a mut HashMap<(u32, u32), String>, machine: &Machine, (major, minor): (u32, u32)) -> &'a str {
+    let name = || match (major, minor) {
+        (0, 0) => "-".to_owned(),
+        _ => machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}")),
+    };
+    names.entry((major, minor)).or_insert_with(name)
 }
 
 impl<'a> Lines<'a> {
@@ -144,20 +120,10 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn disk(&mut self, (major, minor): (u32, u32)) -> &str {
-        let machine = self.machine;
-        let name = || match (major, minor) {
-            (0, 0) => "-".to_owned(),
-            _ => machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}")),
-        };
-        self.names.entry((major, minor)).or_insert_with(name)
-    }
-
     fn push_sync(&mut self, text: &mut String, sync: &Sync, split: &Split) -> bool {
         let complete_ns = sync.complete_ns.saturating_sub(self.begin_ns);
-        let form = self.form;
-        let disk = self.disk(sync.device);
-        match form {
+        let disk = disk_name(&mut self.names, self.machine, sync.device);
+        match self.form {
             Format::Text => {
                 push_who(text, complete_ns, &sync.asker, disk);
                 syncs::push_text(text, sync, split);
@@ -170,8 +136,7 @@ impl<'a> Lines<'a> {
     }
 
     fn push_request(&mut self, text: &mut String, event: &Request) -> bool {
-        self.disk(event.device);
-        let disk = &self.names[&event.device];
+        let disk = disk_name(&mut self.names, self.machine, event.device);
         let complete_ns = event.complete_ns.saturating_sub(self.begin_ns);
         let letters = event.letters();
         // A flush has no place.
@@ -179,8 +144,7 @@ impl<'a> Lines<'a> {
         match self.form {
             Format::Text => {
                 push_who(text, complete_ns, &event.asker, disk);
-                let _ = write!(text, "{letters:<3} ");
-                let _ = write!(text, "{sector:<10} {:>7} ", event.bytes);
+                let _ = write!(text, "{letters:<3} {sector:<10} {:>7} ", event.bytes);
                 match event.queue_ns {
                     Some(ns) => push_ms(text, ns, 7),
                     None => text.push_str("      -"),
@@ -232,9 +196,9 @@ impl<'a> Lines<'a> {
                     Op::Discard => "trim",
                     Op::Other => return false,
                 };
-                if !self.opened.contains(disk) {
+                if !self.opened.iter().any(|opened| opened == disk) {
                     let _ = writeln!(text, "{at_us} {file} add\n{at_us} {file} open");
-                    self.opened.push(disk.clone());
+                    self.opened.push(disk.to_owned());
                 }
                 let _ = writeln!(text, "{at_us} {file} {action} {} {}", sector * 512, event.bytes);
             }
@@ -243,12 +207,13 @@ impl<'a> Lines<'a> {
     }
 
     /// Appends what comes after the last line.
-    pub(super) fn foot(&self, text: &mut String, counts: Counts) {
+    pub(super) fn foot(&self, text: &mut String, counts: Counts, unexplained: u64) {
         match self.form {
             Format::Ndjson => {
                 let Counts { completed, lost, unseen, in_flight, lost_other } = counts;
-                let lost_other = self.has_syncs.then_some(lost_other);
-                *text += &line(&End { kind: "end", completed, lost, unseen, in_flight, lost_other });
+                let [lost_other, unexplained_syncs] =
+                    [lost_other, unexplained].map(|count| self.has_syncs.then_some(count));
+                *text += &line(&End { kind: "end", completed, lost, unseen, in_flight, lost_other, unexplained_syncs });
             }
             Format::Iolog => {
                 for disk in &self.opened {
@@ -262,6 +227,8 @@ impl<'a> Lines<'a> {
 
 #[cfg(test)]
 mod tests {
+    use qd1_trace::Asker;
+
     use super::*;
 
     fn request(complete_ns: u64, queue_ns: Option<u64>, device_ns: u64, errno: u32) -> Request {

@@ -2,6 +2,7 @@
 //! these.
 
 mod args;
+mod columns;
 mod item;
 mod lines;
 mod slow;
@@ -84,13 +85,19 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     while shown.explain(u64::MAX) && written(&mut out, &shown.text)? {
         shown.text.clear();
     }
-    shown.lines.foot(&mut shown.text, counts);
+    let unexplained = shown.syncs.as_ref().map_or(0, Syncs::unexplained);
+    shown.lines.foot(&mut shown.text, counts, unexplained);
     written(&mut out, &shown.text)?;
     if !args.quiet {
         message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
         if let (Some(around), Some(slow_ns)) = (&shown.around, args.slow) {
             let (slow, times) = (format_ns(slow_ns as f64), thousands(around.slow()));
-            message::print(format_args!("qd1: {times} of them took {slow} or longer"));
+            let of_what = if args.has_syncs() { "requests and syncs" } else { "of them" };
+            message::print(format_args!("qd1: {times} {of_what} took {slow} or longer"));
+        }
+        if unexplained > 0 {
+            let count = thousands(unexplained);
+            message::print(format_args!("qd1: {count} syncs came too fast to be explained, and are not shown"));
         }
         let cut_short = shown.around.as_ref().map_or(0, Around::cut_short);
         if cut_short > 0 {

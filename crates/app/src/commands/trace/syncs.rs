@@ -7,7 +7,7 @@ use qd1_report::thousands;
 use qd1_trace::{Other, Part, Split, Sync};
 use serde::Serialize;
 
-use super::lines::{is_narrow, push_csv_who};
+use super::columns::{is_narrow, push_csv_who};
 
 /// What the columns of a request lack for it.
 pub(super) const CSV_NONE: &str = ",,,,,,,";

@@ -6,8 +6,7 @@ mod lines;
 pub(crate) use args::{EXAMPLE, WatchArgs};
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use qd1_clock as clock;
@@ -16,11 +15,8 @@ use qd1_probe::Machine;
 use qd1_probe::activity::{Activity, DiskRates};
 
 use crate::named_disk::named_disk;
-use crate::signals::Signals;
+use crate::signals::{Signals, nap_until};
 use crate::stream::written;
-
-/// Longest sleep before it checks whether to stop, ns.
-const STOP_CHECK_NS: u64 = 100_000_000;
 
 /// Prints reports until there are as many as were asked for, or a signal ends it.
 ///
@@ -62,24 +58,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode> {
         before = Some(now);
         // From the first reading on, so that the time of writing does not add up.
         let intervals = (clock::now_ns() - begin.at_ns) / pace.interval_ns + 1;
-        if !slept_until(begin.at_ns.saturating_add(intervals.saturating_mul(pace.interval_ns)), signals.stop()) {
+        nap_until(begin.at_ns.saturating_add(intervals.saturating_mul(pace.interval_ns)), signals.stop());
+        if signals.stop().load(Ordering::Relaxed) {
             break;
         }
         now = machine.activity();
     }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
-}
-
-/// Sleeps until a time of the clock; false if a signal came first.
-fn slept_until(until_ns: u64, stop: &AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left_ns = until_ns.saturating_sub(clock::now_ns());
-        if left_ns == 0 {
-            return true;
-        }
-        std::thread::sleep(Duration::from_nanos(left_ns.min(STOP_CHECK_NS)));
-    }
 }
