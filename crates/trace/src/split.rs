@@ -183,9 +183,10 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
     let mut waits: Vec<Wait> = Vec::new();
     // When the limit of its group let a request of its own go, and when one of its own was complete.
     let (mut others, mut releases_ns, mut own_ns) = (Others::default(), Vec::new(), vec![begin_ns]);
-    // What was complete before it began is no part of it, and what others end much later is not worth the search.
+    // What was complete before it began is no part of it, and what others end much later is not worth the search: a
+    // neighbour's sync may take some times as long.
     let first = events.partition_point(|event| event.complete_ns() + DISORDER_NS < begin_ns);
-    let until_ns = end_ns.saturating_add(sync.took_ns.clamp(1_000_000, LATER_NS) + DISORDER_NS);
+    let until_ns = end_ns.saturating_add((sync.took_ns * 10).clamp(1_000_000, LATER_NS) + DISORDER_NS);
     for event in events.range(first..).take_while(|event| event.complete_ns() <= until_ns) {
         match event {
             Event::Request(request) if is_here(request.device) => {
