@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// What is packed, by `src/packed.rs` unpacked again.
+/// The files to pack; `src/packed.rs` unpacks them.
 const FILES: [&str; 5] = [
     "../../docs/schema.json",
     "../../docs/schema-compare.json",

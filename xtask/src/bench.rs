@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what the instrument itself costs, beside fio, against the project's targets.
+//! `cargo xtask bench`: what qd1 itself costs, compared with fio and with the project's targets.
 //!
-//! One file per benchmark and one row in `BENCHES`. A figure on a shared machine moves: fio and we run in turn, and the
-//! median of the ratios is what counts.
+//! One file per benchmark and one row in `BENCHES`. Figures on a shared machine vary, so fio and qd1 run in turn, and
+//! the median of the ratios counts.
 
 mod args;
 mod cost;
@@ -35,11 +35,11 @@ const BENCHES: &[Bench] = &[
         what: "p50, p99 and p99.9 against eBPF's timing of the same requests (root)",
         run: ebpf::run,
     },
-    Bench { name: "peers", what: "our commands and the programs they replace, in turn (root)", run: peers::run },
+    Bench { name: "peers", what: "our commands and the programs that they replace, in turn (root)", run: peers::run },
     Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
 ];
 
-/// Runs the named benchmarks, or all. False where one could not run, or with `--strict` missed a target.
+/// Runs the named benchmarks, or all. False if one could not run, or with `--strict` missed a target.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     if args.names.iter().any(|name| name == "list") {
         for bench in BENCHES {

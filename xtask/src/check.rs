@@ -1,6 +1,6 @@
-//! `cargo xtask check`: everything that can be said of the sources without running the product.
+//! `cargo xtask check`: everything that can be checked in the sources without running the product.
 //!
-//! Each check prints one line; all of them run even where one fails, so that one round shows all that is wrong.
+//! Each check prints one line; all of them run even if one fails, so that one round shows everything that is wrong.
 
 mod circles;
 mod house;
@@ -16,7 +16,7 @@ use crate::chosen::chosen;
 use crate::tools::{AST_GREP, DENY, RUMDL, SHEAR, TYPOS, Tool};
 use crate::{bpf, docs};
 
-/// What a check that passes still has to say, a line each.
+/// Notes of a check that passes, one per line.
 type Notes = Vec<String>;
 
 struct Check {
@@ -44,7 +44,7 @@ const CHECKS: &[Check] = &[
     Check { name: "bpf", tool: None, run: object_of_bpf },
 ];
 
-/// Runs the named checks, or all. False where one failed.
+/// Runs the named checks, or all. False if one failed.
 pub(crate) fn run(names: &[String]) -> Result<bool> {
     if names.iter().any(|name| name == "list") {
         CHECKS.iter().for_each(|check| println!("{}", check.name));
@@ -60,9 +60,9 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-/// Runs one check and prints its line, with what it found indented below.
+/// Runs one check and prints its line, with its findings indented below.
 fn passes(check: &Check) -> bool {
-    // A tool that cannot be had fails its own check alone; the others do not wait for it either.
+    // A tool that cannot be installed fails only its own check; the others do not wait for it either.
     let (outcome, took) = clock::timed(|| check.tool.map_or(Ok(()), Tool::install).and_then(|()| (check.run)()));
     let (word, lines) = match &outcome {
         Ok(notes) => ("ok  ", notes.clone()),
@@ -95,17 +95,18 @@ fn rustdoc() -> Result<Notes> {
     Ok(Vec::new())
 }
 
-/// What may enter the binary, by `deny.toml`. Advisories are left out: their database is on the network, and a new
-/// entry must not turn an old commit red.
+/// What the binary may contain, according to `deny.toml`. Advisories are left out: their database is on the network,
+/// and a new entry must not make an old commit fail.
 fn licences() -> Result<Notes> {
     let mut deny = DENY.command()?;
     deny.args(["--locked", "--color", "never", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
-    let said = cmd::capture_all(&mut deny).context("`cargo tree --workspace --invert NAME` says who wants it")?;
+    let said =
+        cmd::capture_all(&mut deny).context("`cargo tree --workspace --invert NAME` shows what depends on it")?;
     Ok(said.lines().filter_map(|line| line.strip_prefix("warning[duplicate]: ")).map(str::to_owned).collect())
 }
 
-/// Dependencies that no source uses or only tests do, files that no module names, and targets that are built for tests
-/// which they do not have.
+/// Dependencies that no source uses or only tests use, files that no module names, and targets built for tests that do
+/// not exist.
 fn unused() -> Result<Notes> {
     cmd::capture(SHEAR.command()?.args(["--deny-warnings", "--locked", "--color", "never", "."]))?;
     Ok(Vec::new())
@@ -115,7 +116,7 @@ fn unused() -> Result<Notes> {
 fn ast_grep(args: &[&str]) -> Result<Notes> {
     let style: &[&str] = if args[0] == "scan" { &["--report-style", "short", "--color", "never"] } else { &[] };
     let output = cmd::output(AST_GREP.command()?.args(args).args(style))?;
-    // Its rules are among the arguments, and need not be shown.
+    // Its rules are among the arguments and need not be shown.
     ensure!(
         output.status.success(),
         "{}",

@@ -1,8 +1,8 @@
-//! Choosing by name what a command does.
+//! Choosing by name what a command runs.
 
 use anyhow::{Result, bail};
 
-/// Those of `all` with these names, or all where none is given. An error where a name is not that of any `what`.
+/// Those of `all` with these names, or all if none is given. An error if no `what` has one of the names.
 pub(crate) fn chosen<T>(
     all: impl IntoIterator<Item = T>,
     name_of: impl Fn(&T) -> &str,
@@ -12,7 +12,7 @@ pub(crate) fn chosen<T>(
     let mut all: Vec<T> = all.into_iter().collect();
     let known: Vec<&str> = all.iter().map(&name_of).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("there is no {what} {name}; there are {}", known.join(", "));
+        bail!("there is no {what} {name}; choose from {}", known.join(", "));
     }
     all.retain(|one| names.is_empty() || names.iter().any(|name| name == name_of(one)));
     Ok(all)
@@ -30,6 +30,6 @@ mod tests {
         };
         assert_eq!(chosen(&[]).unwrap(), ["a", "b"]);
         assert_eq!(chosen(&["b"]).unwrap(), ["b"]);
-        assert_eq!(chosen(&["c"]).unwrap_err().to_string(), "there is no letter c; there are a, b");
+        assert_eq!(chosen(&["c"]).unwrap_err().to_string(), "there is no letter c; choose from a, b");
     }
 }

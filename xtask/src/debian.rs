@@ -1,6 +1,6 @@
-//! Debian's packages: which are missing, and all of them installed at once.
+//! Debian packages: finds out which are missing, and installs all of them together.
 //!
-//! Only root installs; anybody else is told what to install.
+//! Only root can install; others get a list of what to install.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use qd1_lab::{clock, cmd};
 
 use crate::servers;
 
-/// A package of Debian.
+/// A Debian package.
 #[derive(Clone, Copy)]
 pub(crate) struct Package {
-    /// The program that shows it is there.
+    /// The program whose presence shows that the package is installed.
     pub(crate) program: &'static str,
     /// The package's name.
     pub(crate) name: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Whether its program is in PATH, or where Debian keeps each version of PostgreSQL.
+    /// Whether its program is in PATH or in the directories where Debian keeps each version of PostgreSQL.
     pub(crate) fn is_there(&self) -> bool {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         cmd::find(self.program).is_some()
@@ -37,8 +37,8 @@ pub(crate) fn missing(packages: &[Package]) -> Vec<Package> {
     packages.iter().filter(|package| !package.is_there()).copied().collect()
 }
 
-/// Installs packages without any of their services. An error where one of `needed` cannot be had; those of `wished`
-/// that cannot be had are named, and what needs them is left out.
+/// Installs packages without any of their services. An error if one of `needed` is not available; those of `wished`
+/// that are not available are named, and whatever needs them is left out.
 pub(crate) fn install(needed: &[Package], wished: &[Package]) -> Result<()> {
     let names = |packages: &[Package]| packages.iter().map(|package| package.name).collect::<Vec<_>>();
     let all = [names(needed), names(wished)].concat();
@@ -51,10 +51,10 @@ pub(crate) fn install(needed: &[Package], wished: &[Package]) -> Result<()> {
         }
         let how = format!("On Debian, as root: apt-get install {}", all.join(" "));
         if needed.is_empty() {
-            println!("setup: what needs these is left out. {how}");
+            println!("setup: skipping everything that needs these. {how}");
             return Ok(());
         }
-        bail!("install these, then run this again. {how}");
+        bail!("install these packages, then run this again. {how}");
     }
     println!("setup: apt-get install {}", all.join(" "));
     let (outcome, took) = clock::timed(|| {
@@ -62,12 +62,12 @@ pub(crate) fn install(needed: &[Package], wished: &[Package]) -> Result<()> {
         if servers::without_services(&all, install_now).is_ok() {
             return Ok(());
         }
-        // One that this release of Debian lacks must not keep the others out.
+        // A package that this release of Debian lacks must not prevent installing the others.
         servers::without_services(&names(needed), install_now)?;
         for package in wished {
             if let Err(error) = servers::without_services(&[package.name], install_now) {
                 let why = error.to_string();
-                println!("setup: no {}: {}", package.name, why.lines().last().unwrap_or_default());
+                println!("setup: cannot install {}: {}", package.name, why.lines().last().unwrap_or_default());
             }
         }
         Ok(())
@@ -83,13 +83,12 @@ fn install_now(names: &[&str]) -> Result<()> {
     cmd::capture(apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(names)).map(drop)
 }
 
-/// Asks for the lists of packages anew, once: a new machine knows of none before, and an old one only of those that are
-/// gone.
+/// Updates the package lists, once: a new machine has none, and those of an old one name packages that are gone.
 pub(crate) fn update() -> Result<()> {
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !*done {
-        cmd::capture(apt().args(["update", "-q"])).context("cannot fetch Debian's lists of packages")?;
+        cmd::capture(apt().args(["update", "-q"])).context("cannot update Debian's package lists")?;
         *done = true;
     }
     Ok(())
@@ -98,7 +97,7 @@ pub(crate) fn update() -> Result<()> {
 /// Fetches packages and unpacks them below `root`, without installing anything.
 pub(crate) fn unpack(names: &[&str], root: &Path) -> Result<()> {
     for tool in ["apt-get", "apt-cache", "dpkg-deb"] {
-        ensure!(cmd::find(tool).is_some(), "Debian's packages come by {tool}, which is missing");
+        ensure!(cmd::find(tool).is_some(), "{tool}, which fetches Debian packages, is missing");
     }
     let fetched = tempfile::tempdir()?;
     let fetch = || cmd::capture(apt().args(["download", "-q"]).args(names).current_dir(fetched.path()));
@@ -109,7 +108,7 @@ pub(crate) fn unpack(names: &[&str], root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Asks no questions, and waits for an apt-get of somebody else.
+/// Non-interactive, and waits for another apt-get to finish.
 fn apt() -> Command {
     let mut apt = cmd::command("apt-get");
     apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-o", "DPkg::Lock::Timeout=300"]);

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what users get, into dist/: static binaries and packages for each kind of machine, their checksums,
-//! and a script that installs the right one; held against what is promised of them.
+//! `cargo xtask dist`: puts everything users get into dist/: static binaries and packages for each architecture, their
+//! checksums, and a script that installs the right one; and checks that they are as promised.
 
 mod machine;
 mod package;
@@ -22,30 +22,30 @@ use crate::{metadata, setup};
 use package::Release;
 use target::TARGETS;
 
-/// What makes packages of RPM; dpkg-deb, tar and gzip are everywhere that this runs.
-const RPM: Package = Package { program: "rpmbuild", name: "rpm", purpose: "packages of RPM (dist)" };
-/// The script that installs.
+/// The tool that makes RPM packages; dpkg-deb, tar and gzip exist wherever this runs.
+const RPM: Package = Package { program: "rpmbuild", name: "rpm", purpose: "RPM packages (dist)" };
+/// The installation script.
 const SCRIPT: &str = "install.sh";
 const SUMS: &str = "SHA256SUMS";
 
-/// How much of it.
+/// How much of it to build.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only the binary for this machine, dist/qd1
     #[arg(long)]
     binary: bool,
-    /// Then install, run, upgrade and purge the packages in systems of Debian, and run the binary for aarch64 under
+    /// Afterwards install, run, upgrade and purge the packages in Debian systems, and run the aarch64 binary under
     /// emulation; ten minutes, as root
     #[arg(long = "try", conflicts_with = "binary")]
     is_tried: bool,
-    /// Only the binary for this machine, twice: once more from a clone in another directory, which has to be the same
+    /// Only the binary for this machine, built a second time from a clone in another directory; both must be identical
     #[arg(long = "reproduce", conflicts_with_all = ["binary", "is_tried"])]
     is_reproduced: bool,
 }
 
-/// The most that a binary may weigh, in bytes: 12 MB, with pages, pictures and a real SQLite.
+/// Maximum size of a binary, in bytes: 12 MB, including pages, pictures and a real SQLite.
 pub(crate) const SIZE_MAX_BYTES: u64 = 12_000_000;
-/// Runs of `--version` whose median is the start time.
+/// Number of `--version` runs whose median is the start time.
 const START_RUNS: usize = 50;
 
 /// The binary as it ships, and its size.
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Builds the binary from a clone elsewhere, with nothing of this build; fails where it is another.
+/// Builds the binary from a clone elsewhere, with nothing from this build; fails if it differs.
 fn reproduce(dist: &Dist) -> Result<()> {
     let changed = cmd::capture(cmd::command("git").args(["status", "--porcelain", "--untracked-files=no"]))?;
-    ensure!(changed.trim().is_empty(), "a clone has what is committed: commit first");
+    ensure!(changed.trim().is_empty(), "a clone contains only what is committed; commit first");
     let elsewhere = tempfile::tempdir()?;
     let clone = elsewhere.path().join("a clone of it");
     cmd::capture(cmd::command("git").args(["clone", "--quiet"]).arg(cmd::root()).arg(&clone))?;
@@ -81,12 +81,12 @@ fn reproduce(dist: &Dist) -> Result<()> {
     build.args(["build", "--quiet", "--release", "--target", setup::MUSL, "--package", "qd1", "--bin", "qd1"]);
     cmd::run(build.current_dir(&clone).env("CARGO_TARGET_DIR", &target))?;
     let again = sha256(&target.join(setup::MUSL).join("release/qd1"))?;
-    ensure!(again == sha256(&dist.binary)?, "built in another directory it is another: {again}");
+    ensure!(again == sha256(&dist.binary)?, "the binary differs when built in another directory: {again}");
     println!("again:    {again}, built in another directory");
     Ok(())
 }
 
-/// Makes all packages of all targets, and what goes with them.
+/// Makes all packages of all targets, and the files that go with them.
 fn packages(native: &Path, is_tried: bool) -> Result<()> {
     debian::install(&debian::missing(&[RPM]), &[])?;
     let dir = cmd::root().join("dist");
@@ -94,7 +94,7 @@ fn packages(native: &Path, is_tried: bool) -> Result<()> {
         .as_array()
         .and_then(|packages| packages.iter().find(|package| package["name"] == "qd1"))
         .and_then(|package| package["version"].as_str())
-        .context("cargo names no version of qd1")?
+        .context("cargo reports no version of qd1")?
         .to_owned();
     let epoch = cmd::capture(cmd::command("git").args(["log", "-1", "--format=%ct"]))?.trim().to_owned();
     let work = tempfile::tempdir()?;
@@ -122,7 +122,7 @@ fn packages(native: &Path, is_tried: bool) -> Result<()> {
         sums += &line;
     }
     fs::write(dir.join(SUMS), sums)?;
-    println!("dist/{SUMS} has their checksums; sh dist/{SCRIPT} installs");
+    println!("dist/{SUMS} has their checksums; to install: sh dist/{SCRIPT}");
     if is_tried { trial::run(&release, &common, &binaries) } else { Ok(()) }
 }
 
@@ -132,7 +132,7 @@ fn sha256(file: &Path) -> Result<String> {
     Ok(sum.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
-/// Builds dist/qd1; fails where it is not static or too large.
+/// Builds dist/qd1; fails if it is not static or too large.
 pub(crate) fn build() -> Result<Dist> {
     let built = build_binary()?;
     let dir = cmd::root().join("dist");
@@ -145,16 +145,16 @@ pub(crate) fn build() -> Result<Dist> {
     Ok(Dist { binary, size_bytes })
 }
 
-/// Builds the binary for CI's kind of machine; fails where it is not as promised.
+/// Builds the binary for CI's architecture; fails if it is not as promised.
 pub(crate) fn build_binary() -> Result<PathBuf> {
     as_promised(build_release(&["--package", "qd1", "--bin", "qd1"], "qd1")?)
 }
 
-/// Fails where a binary is not static or too large.
+/// Fails if a binary is not static or too large.
 fn as_promised(binary: PathBuf) -> Result<PathBuf> {
     ensure!(cmd::is_static(&binary)?, "{} is not static: it asks for a dynamic loader", binary.display());
     let size = fs::metadata(&binary)?.len();
-    ensure!(size <= SIZE_MAX_BYTES, "{}: {size} bytes are more than the {SIZE_MAX_BYTES} promised", binary.display());
+    ensure!(size <= SIZE_MAX_BYTES, "{}: {size} bytes is more than the promised {SIZE_MAX_BYTES}", binary.display());
     Ok(binary)
 }
 
@@ -163,7 +163,7 @@ fn as_promised(binary: PathBuf) -> Result<PathBuf> {
 pub(crate) fn build_release(what: &[&str], place: &str) -> Result<PathBuf> {
     cmd::run(cmd::cargo().args(["build", "--release", "--target", setup::MUSL]).args(what))?;
     let built = metadata::target_dir()?.join(setup::MUSL).join("release").join(place);
-    ensure!(built.is_file(), "cargo built no {}", built.display());
+    ensure!(built.is_file(), "cargo did not build {}", built.display());
     Ok(built)
 }
 

@@ -1,6 +1,6 @@
-//! `cargo xtask docs`: the pages of docs/ that the binary itself knows best.
+//! `cargo xtask docs`: the pages of docs/ that are generated from the binary.
 //!
-//! Generated pages are committed, so that they can be read and reviewed; `--check` holds them against the binary.
+//! Generated pages are committed, so that they can be read and reviewed; `--check` compares them with the binary.
 
 use std::fs;
 use std::path::Path;
@@ -23,17 +23,17 @@ struct Page {
     form: Form,
 }
 
-/// How a page comes to be.
+/// How a page is generated.
 enum Form {
-    /// What the binary prints for these arguments, as it is.
+    /// The binary's output for these arguments, unchanged.
     Output(&'static [&'static str]),
-    /// What another program prints, with a line before it that says where it is from.
+    /// Another program's output, after a line that says where it comes from.
     Example(Program),
-    /// The help texts of all commands, and what [`OUTPUTS`] print.
+    /// The help texts of all commands, and the output of [`OUTPUTS`].
     Help,
 }
 
-/// Who is asked.
+/// The program to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// The product.
@@ -50,16 +50,16 @@ const PAGES: &[Page] = &[
     Page { file: "docs/cli.md", form: Form::Help },
 ];
 
-/// What follows the help texts as it is; then come the pages of `qd1 help`.
+/// Commands whose output follows the help texts unchanged; then come the pages of `qd1 help`.
 const OUTPUTS: &[&[&str]] = &[&["suites"]];
-/// Its help is fio's, and docs/fio.md has it.
+/// Its help is fio's, which docs/fio.md contains.
 const NO_HELP: &str = "fio";
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
 
 const GENERATED_BY_EXAMPLE: &str = "<!-- Written by `cargo xtask docs`; change the texts in crates/fio. -->";
 
-/// Writes the pages, or only compares. False where a page is out of date.
+/// Writes the pages, or only compares. False if a page is out of date.
 pub(crate) fn run(check_only: bool) -> Result<bool> {
     if check_only {
         check()?;
@@ -74,7 +74,7 @@ pub(crate) fn run(check_only: bool) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes a site of the documents, which needs no network to be read.
+/// Builds a site of the documents, which can be read offline.
 pub(crate) fn site() -> Result<()> {
     MDBOOK.install()?;
     cmd::run(MDBOOK.command()?.arg("build"))?;
@@ -82,13 +82,13 @@ pub(crate) fn site() -> Result<()> {
     Ok(())
 }
 
-/// Makes the pictures of terminals anew; those whose names hold `only`, where it is given.
+/// Redraws the pictures of terminals; only those whose names contain `only`, if given.
 pub(crate) fn pictures(only: &str) -> Result<()> {
     cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--package", "qd1-simdisk"]))?;
     pictures::run(&metadata::target_dir()?.join("release"), only)
 }
 
-/// Runs every command that the documents show; of those whose names hold `only`, where it is given.
+/// Runs every command that the documents show; only of documents whose names contain `only`, if given.
 pub(crate) fn run_commands(only: &str) -> Result<()> {
     cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--bin", "qd1"]))?;
     let count = commands::run(&metadata::target_dir()?.join("release/qd1"), commands::How::Whole, only)?;
@@ -96,8 +96,8 @@ pub(crate) fn run_commands(only: &str) -> Result<()> {
     Ok(())
 }
 
-/// Fails where a page is not what the binary would make of it now. The binary is built as the tests build it, which follow:
-/// built by itself, half of the crates would be compiled once more.
+/// Fails if a page is not what the binary would generate now. The binary is built the same way as for the tests, which
+/// follow: otherwise half of the crates would be compiled a second time.
 pub(crate) fn check() -> Result<()> {
     cmd::capture(cmd::cargo().args(["test", "--quiet", "--workspace", "--no-run"]))?;
     let old = stale(PAGES, &ask, &cmd::root())?;
@@ -108,8 +108,8 @@ pub(crate) fn check() -> Result<()> {
     commands::run(&metadata::target_dir()?.join("debug/qd1"), commands::How::Understood, "").map(drop)
 }
 
-/// What a program prints. All three streams are detached and the width is fixed: help must not depend on the
-/// terminal that it is made in.
+/// A program's output. All three streams are detached and the width is fixed: help must not depend on the terminal in
+/// which it is generated.
 fn ask(program: Program, args: &[&str]) -> Result<String> {
     let built = metadata::target_dir()?.join("debug");
     let mut command: Command = match program {
@@ -140,7 +140,7 @@ fn render_help(ask: Ask<'_>) -> Result<String> {
     add_help(&mut helps, &[], ask)?;
     let topics = ask(Program::Binary, &["help", "--help"])?;
     let topics = topics.lines().find_map(|line| line.strip_prefix("Topics: ")).context("help names no topics")?;
-    ensure!(topics.ends_with('.'), "the topics of `qd1 help --help` take more than a line: {topics}");
+    ensure!(topics.ends_with('.'), "the topics of `qd1 help --help` take more than one line: {topics}");
     let topics = topics.trim_end_matches('.').split(", ").map(|topic| vec!["help", topic]);
     for args in OUTPUTS.iter().map(|args| args.to_vec()).chain(topics) {
         let printed = ask(Program::Binary, &args)?;
@@ -149,14 +149,14 @@ fn render_help(ask: Ask<'_>) -> Result<String> {
     Ok(format!("{GENERATED}\n\n# The command line\n{}{outputs}", help::page(&helps)))
 }
 
-/// Adds the help of a command and of all below it, in the order that it names them.
+/// Adds the help of a command and of all its subcommands, in the order in which it lists them.
 fn add_help(helps: &mut Vec<help::Command>, words: &[&str], ask: Ask<'_>) -> Result<()> {
     let printed = ask(Program::Binary, &[words, &["--help"]].concat())?;
     helps.push(help::Command::new(&[&["qd1"], words].concat().join(" "), &printed));
     let listed = printed.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // What continues a description is indented further.
+    // Continuation lines of a description are indented further.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty()));
-    // A command below another has no page on `help`, which clap adds.
+    // A subcommand has no page for the `help` command that clap adds.
     let is_page = |name: &&str| *name != NO_HELP && (words.is_empty() || *name != "help");
     names.filter(is_page).try_for_each(|name| add_help(helps, &[words, &[name]].concat(), ask))
 }
@@ -173,7 +173,7 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-/// The pages that are not what the programs would make of them now, each with its new text.
+/// The pages that differ from what the programs would generate now, each with its new text.
 fn stale(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<(&'static str, String)>> {
     let mut old = Vec::new();
     for page in pages {

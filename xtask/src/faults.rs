@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: each command of the binary under each fault, for as long as one likes.
+//! `cargo xtask faults`: runs each command of the binary under each fault, for as long as you like.
 //!
 //! The campaign itself is a test (`crates/app/tests/system/faults`), whose short form `cargo xtask test` runs.
 
@@ -10,27 +10,27 @@ use qd1_lab::cmd;
 
 use crate::setup;
 
-/// What it takes.
+/// Its arguments.
 #[derive(Arguments)]
 pub(crate) struct Args {
-    /// How many runs
+    /// Number of runs
     #[arg(default_value_t = 2000)]
     runs: u64,
-    /// What they are drawn from
+    /// Seed from which they are drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A line for each run goes to this file; runs that it has already are left out, so that a campaign can go on
+    /// Write a line for each run to this file; runs already in it are skipped, so that a campaign can be continued
     #[arg(long, value_name = "FILE", default_value = "target/faults.log")]
     log: PathBuf,
-    /// Only the run of this number
+    /// Only the run with this number
     #[arg(long, value_name = "NUMBER")]
     only: Option<u64>,
-    /// Only runs under this fault, as `OutputIsInput`
+    /// Only runs under this fault, for example `OutputIsInput`
     #[arg(long, value_name = "NAME")]
     fault: Option<String>,
 }
 
-/// Runs the campaign. An error where a run lost, left or changed something, or hung.
+/// Runs the campaign. An error if a run lost, left behind or changed something, or hung.
 pub(crate) fn run(args: &Args) -> Result<()> {
     qd1_lab::need_root("loop devices and other users")?;
     setup::run()?;

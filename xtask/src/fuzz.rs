@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets, each for a while, from the committed corpus on.
+//! `cargo xtask fuzz`: runs the fuzz targets, each for a while, starting from the committed corpus.
 //!
-//! It installs cargo-fuzz when that is missing. What is found grows in a directory of its own, so that the committed
-//! corpus stays small; `--keep` adds the inputs that reach code which no committed one does.
+//! It installs cargo-fuzz if that is missing. New inputs go to a separate directory, so that the committed corpus stays
+//! small; `--keep` adds the inputs that reach code which no committed one reaches.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,10 +19,10 @@ use crate::tools::FUZZ;
 const TARGETS: &[&str] =
     &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
 
-/// Longest input that is added to the committed corpus, in bytes: thousands of long ones would be most of the repository.
+/// Longest input that is added to the committed corpus, in bytes: thousands of long ones would dominate the repository.
 const KEPT_MAX: u64 = 2048;
 
-/// What it takes.
+/// Its arguments.
 #[derive(Arguments)]
 pub(crate) struct Args {
     /// Only these targets
@@ -30,12 +30,12 @@ pub(crate) struct Args {
     /// Time for each target
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Afterwards add to the committed corpus what reaches more than it does, up to 2 KiB each
+    /// Afterwards add inputs that reach new code to the committed corpus, up to 2 KiB each
     #[arg(long)]
     keep: bool,
 }
 
-/// Runs the targets in turn. An error where one of them found something.
+/// Runs the targets in turn. An error if one of them found something.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let targets = chosen(TARGETS, |target| target, &args.targets, "target")?;
     FUZZ.install()?;
@@ -48,20 +48,20 @@ fn one(target: &str, args: &Args) -> Result<()> {
     for dir in [&found, &seeds] {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
-    println!("fuzz: {target} for {} s; what it finds goes to {}", args.seconds, found.display());
-    // What programs write is longer than what people do.
+    println!("fuzz: {target} for {} s; new inputs go to {}", args.seconds, found.display());
+    // Files written by programs are longer than those written by people.
     let is_long = matches!(target, "record" | "import" | "export");
     let longest = if is_long { "-max_len=65536" } else { "-max_len=8192" };
     let mut fuzz = cargo_fuzz()?;
     fuzz.args(["run", target]).arg(&found).arg(&seeds);
-    // The built-in ones are seeds as they are, and so is what other tools wrote.
+    // The built-in files serve as seeds, and so do those written by other tools.
     match target {
         "suite" | "thresholds" => drop(fuzz.arg(cmd::root().join("crates/suites/src"))),
         "import" => drop(fuzz.arg(cmd::root().join("crates/import/tests/samples"))),
         _ => {}
     }
     fuzz.arg("--");
-    // An input that takes milliseconds takes seconds where others have the processors.
+    // An input that takes milliseconds takes seconds when other programs have the processors.
     fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=60", "-rss_limit_mb=1024"]);
     cmd::run(&mut fuzz)?;
     if !args.keep {
@@ -78,12 +78,12 @@ fn one(target: &str, args: &Args) -> Result<()> {
             kept += 1;
         }
     }
-    println!("fuzz: {target} has {kept} inputs more");
+    println!("fuzz: added {kept} inputs of {target}");
     Ok(())
 }
 
-/// cargo-fuzz in the fuzz package. Its instrumentation needs compiler flags that only a nightly compiler takes, or the
-/// pinned one when told that it may.
+/// cargo-fuzz in the fuzz package. Its instrumentation needs compiler flags that only a nightly compiler accepts, or
+/// the pinned one if explicitly allowed.
 fn cargo_fuzz() -> Result<std::process::Command> {
     let mut fuzz = FUZZ.command()?;
     fuzz.current_dir(cmd::root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");

@@ -1,5 +1,5 @@
 //! `cargo xtask lab`: the binary on another kernel and on devices that this machine lacks, in one boot of a virtual
-//! machine; each scenario is a file of `crates/lab/scenarios`, and says what has to come of it.
+//! machine; each scenario is a file in `crates/lab/scenarios`, which also states the expected result.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,12 @@ use crate::{metadata, setup};
 /// What to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these scenarios (all without); `list` prints them
+    /// Only these scenarios (default: all); `list` prints their names
     names: Vec<String>,
-    /// Only the short form, which the tests run
+    /// Only the short set, which the tests run
     #[arg(long)]
     short: bool,
-    /// This binary instead of a static one built for it
+    /// Use this binary instead of building a static one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Keep each run's output in this directory
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Boots, runs the scenarios, and reports what did not come out as it should. False where something did not.
+/// Boots, runs the scenarios, and reports those that did not come out as expected. False if there were any.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let all = Scenario::all()?;
     if args.names.iter().any(|name| name == "list") {
@@ -53,19 +53,19 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     Machine { packages, binary }.run(&scenarios, args.keep.as_deref())
 }
 
-/// The machine with a binary built for it; an error where there can be none here.
+/// The machine with a binary built for it; an error if it cannot run here.
 pub(crate) fn machine() -> Result<Machine> {
     Ok(Machine { packages: available()?, binary: build()? })
 }
 
-/// The packages, fetched if need be; or why there can be no lab here.
+/// The packages, fetched if necessary; or why the lab cannot run here.
 fn available() -> Result<Unpacked> {
     ensure!(QEMU.is_there(), "{} is missing (Debian package {})", QEMU.program, QEMU.name);
     packages::fetch()?;
     packages::found()?.context("the lab's packages are gone")
 }
 
-/// The static binary, unoptimised: it is built in a fraction of the time, and its speed is of no account here.
+/// The static binary, unoptimised: it is built in a fraction of the time, and its speed does not matter here.
 fn build() -> Result<PathBuf> {
     setup::run()?;
     cmd::run(cmd::cargo().args(["build", "--package", "qd1", "--bin", "qd1", "--target", setup::MUSL]))?;

@@ -39,50 +39,51 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what check, test and dist need; quick when all is there
+    /// Install what check, test and dist need; quick if nothing is missing
     Setup,
     /// Format, lints, layers, docs, licences, unused dependencies, spelling, house rules
     Check {
-        /// Only these checks (all without); `list` prints their names
+        /// Only these checks (default: all); `list` prints their names
         names: Vec<String>,
     },
-    /// Build and run all tests, and sum them up in one last line
+    /// Build and run all tests, with a summary in the last line
     Test {
-        /// Passed to `cargo test` as they are
+        /// Passed to `cargo test` unchanged
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Build what users get into dist/: static binaries, packages, checksums; check size, linkage and start
+    /// Build everything users get into dist/: static binaries, packages, checksums; check size, linkage and start time
     Dist(dist::Args),
-    /// Write the generated pages of docs/ anew from the binary
+    /// Regenerate the pages of docs/ that come from the binary
     Docs {
-        /// Change nothing; fail where a page is out of date
+        /// Change nothing; fail if a page is out of date
         #[arg(long)]
         check: bool,
-        /// Instead: make a site of all documents, with search, in dist/site
+        /// Instead, build a searchable site of all documents in dist/site
         #[arg(long, conflicts_with = "check")]
         site: bool,
-        /// Instead: make the pictures of terminals anew, of those whose names hold this (some minutes; root)
+        /// Instead, redraw the terminal pictures, only those whose names contain NAME if given (some minutes; root)
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["check", "site"])]
         pictures: Option<String>,
-        /// Instead: run every command that the documents show, of those whose names hold this (half an hour without; root)
+        /// Instead, run every command that the documents show, only documents whose names contain NAME if given (all:
+        /// half an hour; root)
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["check", "site"])]
         run: Option<String>,
     },
-    /// Run each command under each fault, and look for what is lost, left or changed (root)
+    /// Run each command under each fault, and look for anything lost, left behind or changed (root)
     Faults(faults::Args),
-    /// Fuzz what reads others' input, each target for a while
+    /// Fuzz the code that reads untrusted input, each target for a while
     Fuzz(fuzz::Args),
-    /// Run the binary on another kernel and on devices that this machine lacks, in a virtual machine
+    /// Run the binary in a virtual machine, on another kernel and on devices that this machine lacks
     Lab(lab::Args),
-    /// Build the programs in the kernel from C, with a pinned clang
+    /// Build the in-kernel (eBPF) programs from C, with a pinned clang
     Bpf,
-    /// Measure the instrument itself against fio and its targets
+    /// Measure qd1 itself against fio and against its targets
     Bench(bench::Args),
-    /// Print how near the analysis comes to disks whose truth is known
+    /// Print how close the analysis comes to the truth on disks whose truth is known
     #[command(disable_help_flag = true)]
     Truth {
-        /// Passed to qd1-truth as they are; `--help` lists them
+        /// Passed to qd1-truth unchanged; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<std::ffi::OsString>,
     },

@@ -1,4 +1,4 @@
-//! What `cargo metadata` says of the workspace.
+//! What `cargo metadata` says about the workspace.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub(crate) fn workspace() -> Result<Value> {
     cmd::json(cmd::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))
 }
 
-/// Where cargo builds, whatever the environment and the configuration say.
+/// Where cargo builds, according to the environment and the configuration.
 pub(crate) fn target_dir() -> Result<PathBuf> {
     let metadata = workspace()?;
     let dir = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;

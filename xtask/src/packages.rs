@@ -1,7 +1,7 @@
 //! What the lab needs from Debian: a kernel with its modules, a static busybox, device mapper and LVM tools.
 //!
-//! The packages are unpacked beside the pinned tools and not installed: the machine's own kernel, its udev rules and
-//! its LVM are none of the lab's business. Neither is root needed.
+//! The packages are unpacked next to the pinned tools and not installed, so that the machine's own kernel, udev rules
+//! and LVM stay untouched. Root is not needed either.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use qd1_lab::machine::{self, Unpacked};
 use crate::debian::{self, Package};
 use crate::tools::{make_once, tools_dir};
 
-/// Unpacked beside the kernel. `lvm` needs the libraries, which not every machine has.
+/// Unpacked next to the kernel. `lvm` needs the libraries, which not every machine has.
 const PACKAGES: &[&str] = &[
     "busybox-static",
     "dmsetup",
@@ -27,7 +27,7 @@ const PACKAGES: &[&str] = &[
 /// The package that depends on Debian's current kernel.
 const KERNEL: &str = "linux-image-amd64";
 
-/// What boots it.
+/// The emulator that boots it.
 pub(crate) const QEMU: Package = Package {
     program: machine::QEMU,
     name: "qemu-system-x86",
@@ -48,7 +48,7 @@ pub(crate) fn fetch() -> Result<()> {
     })
 }
 
-/// What was fetched before, if it was.
+/// The packages, if they have been fetched before.
 pub(crate) fn found() -> Result<Option<Unpacked>> {
     let root = dir()?;
     root.is_dir().then(|| Unpacked::open(&root)).transpose()
@@ -59,11 +59,11 @@ fn kernel() -> Result<String> {
     kernel_package(&cmd::capture(cmd::command("apt-cache").args(["depends", KERNEL]))?)
 }
 
-/// The kernel that the package depends on, from what `apt-cache depends` says.
+/// The kernel that the package depends on, from the output of `apt-cache depends`.
 fn kernel_package(depends: &str) -> Result<String> {
     let mut names = depends.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     let found = names.find(|name| name.starts_with("linux-image-"));
-    found.map(str::to_owned).with_context(|| format!("{KERNEL} is not known here: this is not Debian"))
+    found.map(str::to_owned).with_context(|| format!("apt does not know {KERNEL}; the lab needs Debian"))
 }
 
 #[cfg(test)]
@@ -74,6 +74,6 @@ mod tests {
     fn the_kernel_is_what_the_package_depends_on() {
         let text = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n";
         assert_eq!(kernel_package(text).unwrap(), "linux-image-6.1.0-56-amd64");
-        assert!(kernel_package("").unwrap_err().to_string().contains("not Debian"));
+        assert!(kernel_package("").unwrap_err().to_string().contains("needs Debian"));
     }
 }

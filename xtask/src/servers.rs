@@ -1,8 +1,8 @@
 //! The real programs that `qd1 app` runs, and zfs-fuse for `qd1 filesystems`, installed without any of their services:
-//! no cluster is made, none is started.
+//! no cluster is created or started.
 //!
-//! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and
-//! a developer's machine keeps quiet.
+//! Debian's packages create a cluster and start their servers when they are installed. Tests need only the programs,
+//! and a developer's machine should stay quiet.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,11 +15,11 @@ use crate::debian::Package;
 const POSTGRESQL: &str = "postgresql";
 const PURPOSE: &str = "tests of `qd1 app` and `qd1 filesystems`";
 
-/// Without them their tests are skipped, aloud.
+/// Without them their tests are skipped with a message.
 pub(crate) const PACKAGES: &[Package] = &[
     Package { program: "initdb", name: POSTGRESQL, purpose: PURPOSE },
     Package { program: "mariadbd", name: "mariadb-server-core", purpose: PURPOSE },
-    // What its mariadb-install-db calls.
+    // Called by its mariadb-install-db.
     Package { program: "my_print_defaults", name: "mariadb-client-core", purpose: PURPOSE },
     Package { program: "etcd", name: "etcd-server", purpose: PURPOSE },
     Package { program: "etcdctl", name: "etcd-client", purpose: PURPOSE },
@@ -28,20 +28,21 @@ pub(crate) const PACKAGES: &[Package] = &[
     Package { program: "zfs-fuse", name: "zfs-fuse", purpose: PURPOSE },
 ];
 
-/// What says whether a service may be started (Debian policy, invoke-rc.d).
+/// The file that decides whether a service may be started (Debian policy, invoke-rc.d).
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-/// Whether installing PostgreSQL makes a cluster.
+/// The file that decides whether installing PostgreSQL creates a cluster.
 const CLUSTERS: &str = "/etc/postgresql-common/createcluster.conf";
 const NO_CLUSTER: &str = "create_main_cluster = false";
 
-/// Installs packages by `install` so that no service is started and no cluster made.
+/// Installs packages with `install` so that no service is started and no cluster created.
 pub(crate) fn without_services(names: &[&str], install: impl Fn(&[&str]) -> Result<()>) -> Result<()> {
     let policy = Kept::changed(POLICY, |_| "#!/bin/sh\nexit 101\n".to_owned())?;
     fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)).with_context(|| POLICY.to_owned())?;
     if !names.contains(&POSTGRESQL) {
         return install(names);
     }
-    // The file that keeps it from making a cluster comes with a package of its own, which goes first with the rest.
+    // The file that prevents it from creating a cluster is in a separate package, which is installed first with the
+    // rest.
     let others: Vec<&str> = names.iter().filter(|name| **name != POSTGRESQL).copied().collect();
     install(&[&others[..], &["postgresql-common"]].concat())?;
     let clusters = Kept::changed(CLUSTERS, |old| format!("{}\n{NO_CLUSTER}\n", old.unwrap_or_default()))?;
@@ -50,7 +51,7 @@ pub(crate) fn without_services(names: &[&str], install: impl Fn(&[&str]) -> Resu
     outcome
 }
 
-/// A file of the system that is otherwise for a while: as it was again when this is dropped.
+/// A system file that is changed temporarily: restored when this is dropped.
 struct Kept {
     path: &'static str,
     before: Option<String>,
@@ -75,7 +76,7 @@ impl Drop for Kept {
             None => fs::remove_file(self.path),
         };
         if let Err(error) = restored {
-            println!("setup: {} is not as it was: {error}", self.path);
+            println!("setup: cannot restore {}: {error}", self.path);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs what check, test, bench and dist need.
 //!
-//! Idempotent, and quick when nothing is missing: each thing is looked for by the file that it brings. What can be
-//! fetched side by side is.
+//! Idempotent, and quick when nothing is missing: each item is recognised by a file that it installs. Downloads run in
+//! parallel where possible.
 
 use std::path::PathBuf;
 use std::thread;
@@ -20,19 +20,19 @@ const fn package(program: &'static str, name: &'static str, purpose: &'static st
     Package { program, name, purpose }
 }
 
-/// What nothing goes without.
+/// Packages that everything needs.
 const NEEDED: &[Package] = &[
     package("fio", "fio", "the peer that tests and benches compare with"),
-    package("bc", "bc", "what fio works out sums of job files with (tests)"),
-    package("jq", "jq", "how scripts read the reports (tests)"),
-    package("zstd", "zstd", "the other reader and writer of exports (tests)"),
+    package("bc", "bc", "used by fio for arithmetic in job files (tests)"),
+    package("jq", "jq", "used by scripts to read the reports (tests)"),
+    package("zstd", "zstd", "independent reader and writer of exports (tests)"),
     package("valgrind", "valgrind", "instruction counts (bench cost)"),
     package("musl-gcc", "musl-tools", "the C parts of the static binary (dist)"),
     package("mkfs.ext4", "e2fsprogs", "filesystems on loop devices (tests)"),
     package("tmux", "tmux", "a terminal for tests of the display"),
 ];
 
-/// What only some things need, which say so where it is missing.
+/// Packages that only some commands need, which report if they are missing.
 const WISHED: &[Package] = &[
     packages::QEMU,
     package("bpftrace", "bpftrace", "the kernel's own timing (bench ebpf)"),
@@ -44,11 +44,11 @@ const WISHED: &[Package] = &[
     package("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
     package("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
     package("chromium", "chromium", "a browser for pages of qd1 report (tests)"),
-    package("clang-14", "clang-14", "programs in the kernel (bpf, check)"),
-    package("llvm-strip-14", "llvm-14", "programs in the kernel (bpf, check)"),
+    package("clang-14", "clang-14", "in-kernel (eBPF) programs (bpf, check)"),
+    package("llvm-strip-14", "llvm-14", "in-kernel (eBPF) programs (bpf, check)"),
 ];
 
-/// Installs whatever is missing, and says what it did.
+/// Installs whatever is missing, and reports what it did.
 pub(crate) fn run() -> Result<()> {
     let (outcome, took) = clock::timed(|| {
         let mut wished = [debian::missing(WISHED), debian::missing(servers::PACKAGES)].concat();
@@ -61,7 +61,7 @@ pub(crate) fn run() -> Result<()> {
         }
         let debian = || {
             debian::install(&debian::missing(NEEDED), &wished)?;
-            // Where pip could not be had, that was said.
+            // If pip is not available, that has been reported.
             if wants_pip && pip::is_there() { from_pypi() } else { Ok(()) }
         };
         let pypi = || if wants_pip { Ok(()) } else { from_pypi() };
@@ -74,23 +74,23 @@ pub(crate) fn run() -> Result<()> {
                 scope.spawn(musl_target),
                 scope.spawn(unpacked),
             ];
-            // All of them end, whichever fails.
+            // All of them run to the end, even if one fails.
             let outcomes = jobs.map(|job| job.join().expect("no job panics"));
             outcomes.into_iter().collect::<Result<()>>()
         })
     });
     outcome?;
-    println!("setup: all is there ({:.1} s)", took.as_secs_f64());
+    println!("setup: everything is installed ({:.1} s)", took.as_secs_f64());
     Ok(())
 }
 
-/// What pip brings. Tests go without it, some skipped aloud.
+/// What pip installs. Tests run without it, some of them skipped with a message.
 fn from_pypi() -> Result<()> {
     python::fetch()?;
     checkers(true)
 }
 
-/// Tools of `check`: those that pip brings, or those that cargo builds. `check` asks for them again.
+/// Tools of `check`: those that pip installs, or those that cargo builds. `check` installs them again if needed.
 fn checkers(are_wheels: bool) -> Result<()> {
     for tool in CHECKERS.iter().filter(|tool| tool.is_wheel() == are_wheels) {
         if let Err(error) = tool.install() {
@@ -100,10 +100,10 @@ fn checkers(are_wheels: bool) -> Result<()> {
     Ok(())
 }
 
-/// Debian's packages that are unpacked and not installed.
+/// Debian packages that are unpacked but not installed.
 fn unpacked() -> Result<()> {
     if let Err(error) = packages::fetch() {
-        println!("setup: no lab: {}", error.to_string().lines().next().unwrap_or_default());
+        println!("setup: the lab cannot run here: {}", error.to_string().lines().next().unwrap_or_default());
     }
     examples::fetch()
 }
@@ -115,11 +115,11 @@ fn musl_target() -> Result<()> {
 /// Installs the standard library for a target.
 pub(crate) fn add_target(triple: &str) -> Result<()> {
     if cmd::find("rustup").is_none() {
-        // A distribution's Rust: the standard library for the target lies in its sysroot or is not there.
+        // A distribution's Rust: the standard library for the target is in its sysroot or missing.
         let sysroot = cmd::capture(cmd::command("rustc").args(["--print", "sysroot"]))?;
         let library = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(triple);
         if !library.is_dir() {
-            bail!("the Rust target {triple} is missing and there is no rustup; install it with the system's packages");
+            bail!("the Rust target {triple} is missing and there is no rustup; install it from the system's packages");
         }
         return Ok(());
     }

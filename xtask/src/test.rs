@@ -1,10 +1,10 @@
-//! `cargo xtask test`: builds and runs every test and sums the result up in one line.
+//! `cargo xtask test`: builds and runs every test and summarises the result in one line.
 //!
-//! Most tests wait: for disks, servers, signals. So the test programs run side by side, more of them than there are
-//! processors; the tests are written for a machine that is busy. With arguments it is `cargo test` that runs them.
+//! Most tests wait for disks, servers and signals. So the test programs run in parallel, more of them than there are
+//! processors; the tests are written for a busy machine. With arguments, `cargo test` runs them instead.
 //!
-//! A test that cannot run here (no root, no loop device) passes for cargo. It says so by appending `name: why` to the
-//! file that QD1_SKIP_LOG names; it is then counted as skipped and listed, never silently green.
+//! For cargo, a test that cannot run here (no root, no loop device) passes. It reports that by appending `name: why` to
+//! the file that QD1_SKIP_LOG names; it is then counted as skipped and listed, never silently green.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,15 +28,15 @@ struct Sum {
     skipped: u64,
 }
 
-/// What the tests are told by their environment.
+/// Environment variables for the tests.
 type Environment = Vec<(&'static str, OsString)>;
 
-/// Runs the tests with these arguments for cargo. False where one failed.
+/// Runs the tests with these arguments for cargo. False if one failed.
 pub(crate) fn run(args: &[String]) -> Result<bool> {
     setup::run()?;
     let target = metadata::target_dir()?;
     fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
-    // A log of its own for each run: two runs at a time must not count each other's tests.
+    // A separate log for each run: two concurrent runs must not count each other's tests.
     let log = tempfile::Builder::new().prefix("skipped-").suffix(".log").tempfile_in(&target)?;
     let environment = environment(log.path())?;
     let mut sum = if args.is_empty() { side_by_side(&environment)? } else { by_cargo(args, &environment)? };
@@ -58,12 +58,12 @@ fn environment(log: &Path) -> Result<Environment> {
     if let Some(plot) = python::dir()?.filter(|dir| dir.is_dir()) {
         environment.push(("QD1_PYTHON_PACKAGES", plot.into()));
     }
-    // The test that runs the lab calls us.
-    environment.push(("QD1_XTASK", std::env::current_exe().context("cannot find our own program")?.into()));
+    // The test that runs the lab calls this program.
+    environment.push(("QD1_XTASK", std::env::current_exe().context("cannot find this program")?.into()));
     Ok(environment)
 }
 
-/// Lets cargo run the tests that the arguments choose, one program after the other.
+/// Lets cargo run the tests that the arguments select, one program after another.
 fn by_cargo(args: &[String], environment: &Environment) -> Result<Sum> {
     let mut test = cmd::cargo();
     test.args(["test", "--no-fail-fast"]);
@@ -85,7 +85,7 @@ fn by_cargo(args: &[String], environment: &Environment) -> Result<Sum> {
     Ok(sum)
 }
 
-/// Whether the arguments choose packages themselves; `--workspace` would override them.
+/// Whether the arguments select packages themselves; `--workspace` would override them.
 fn names_a_package(args: &[String]) -> bool {
     let cargo_args = args.iter().take_while(|arg| *arg != "--");
     cargo_args.into_iter().any(|arg| {
@@ -105,7 +105,7 @@ struct Program {
 }
 
 impl Program {
-    /// What a message of cargo's tells, where it is of a test program.
+    /// The test program that one of cargo's messages describes, if any.
     fn of(message: &Value) -> Option<Self> {
         let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
         let path = |value: &Value| value.as_str().map(PathBuf::from);
@@ -114,14 +114,14 @@ impl Program {
         Some(Self { package, source: path(&message["target"]["src_path"])?, executable })
     }
 
-    /// Those that take longest begin first: the whole binary's, of them whatever lies in `tests`.
+    /// Those that take longest begin first: the tests of the whole binary, and among them those in `tests`.
     fn rank(&self) -> (bool, bool) {
         let is_integration = self.source.components().any(|part| part.as_os_str() == "tests");
         let is_of_binary = self.package.join("src/main.rs").is_file();
         (!is_of_binary, !is_integration)
     }
 
-    /// Runs it; what it printed, and whether it succeeded.
+    /// Runs it; returns its output and whether it succeeded.
     fn run(&self, threads: usize, environment: &Environment) -> Result<(Vec<u8>, bool)> {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).stdin(Stdio::null());
@@ -133,19 +133,19 @@ impl Program {
     }
 }
 
-/// Programs that run at a time, and tests at a time in each, for so many processors.
+/// How many programs run in parallel, and how many tests in each, for this many processors.
 fn breadth(processors: usize) -> (usize, usize) {
     (processors + 1, 2 * processors)
 }
 
-/// Builds all test programs and runs several at a time. Each one's output is printed when it is through.
+/// Builds all test programs and runs several in parallel. Each one's output is printed when it has finished.
 fn side_by_side(environment: &Environment) -> Result<Sum> {
     let mut build = cmd::cargo();
     build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     let messages = build.stderr(Stdio::inherit()).output().context("cannot start cargo test")?;
     let mut sum = Sum::default();
     if !messages.status.success() {
-        eprintln!("the tests do not build; the reason is above");
+        eprintln!("the tests do not build; see the messages above");
         sum.end(false);
         return Ok(sum);
     }
@@ -175,7 +175,7 @@ fn side_by_side(environment: &Environment) -> Result<Sum> {
     Ok(sum)
 }
 
-/// Prints what a program printed and adds it up.
+/// Prints a program's output and adds up its counts.
 fn finish(
     program: &Program,
     (printed, success): &(Vec<u8>, bool),
@@ -229,7 +229,7 @@ impl Sum {
         }
     }
 
-    /// Moves the tests that said they could not run from passed to skipped.
+    /// Moves the tests that reported that they could not run from passed to skipped.
     fn take_off(&mut self, skips: usize) {
         let skips = u64::try_from(skips).unwrap_or(u64::MAX);
         self.passed = self.passed.saturating_sub(skips);

@@ -1,6 +1,6 @@
-//! Programs that `xtask` runs, pinned: a newer dictionary must not turn an untouched commit red.
+//! Programs that `xtask` runs, pinned: a newer dictionary must not make an unchanged commit fail.
 //!
-//! They lie in the user's cache directory, one directory for each version, beside other things that setup fetches.
+//! They are in the user's cache directory, one directory for each version, next to other things that setup fetches.
 
 use std::env;
 use std::fs::{self, File};
@@ -23,8 +23,8 @@ pub(crate) struct Tool {
 enum Source {
     /// `cargo install`, unoptimised: these tools run for a second, and build three times faster so.
     Crate,
-    /// A Python wheel that holds the binary: seconds, where a build costs minutes. The crate of the second name has the
-    /// same, for machines that the wheel is not made for.
+    /// A Python wheel with the binary: takes seconds, while a build takes minutes. The crate with the second name
+    /// provides the same, for machines without a wheel.
     Wheel(&'static str, &'static str),
 }
 
@@ -39,7 +39,7 @@ pub(crate) static AST_GREP: Tool =
     Tool { name: "ast-grep", version: "0.51.1", source: Source::Wheel("ast-grep-cli", "ast-grep") };
 /// Links of documents.
 pub(crate) static RUMDL: Tool = Tool { name: "rumdl", version: "0.3.0", source: Source::Wheel("rumdl", "rumdl") };
-/// A C compiler and linker for other machines, and what makes cargo use it. Only `dist` installs them.
+/// A C compiler and linker for other architectures, and the tool that makes cargo use it. Only `dist` installs them.
 pub(crate) static ZIG: Tool = Tool { name: "ziglang", version: "0.13.0", source: Source::Wheel("ziglang", "ziglang") };
 pub(crate) static ZIGBUILD: Tool =
     Tool { name: "cargo-zigbuild", version: "0.24.1", source: Source::Wheel("cargo-zigbuild", "cargo-zigbuild") };
@@ -48,11 +48,11 @@ pub(crate) static MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4", source
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
-/// What `check` runs and setup therefore brings: by pip in seconds, by cargo in a minute each.
+/// The tools that `check` runs and setup therefore installs: with pip in seconds, with cargo in a minute each.
 pub(crate) static CHECKERS: [&Tool; 5] = [&TYPOS, &AST_GREP, &RUMDL, &DENY, &SHEAR];
 
-/// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean`
-/// and a second clone keep it.
+/// Where the pinned tools are, one directory for each version. It is outside the target directory, so that it survives
+/// `cargo clean` and is shared between clones.
 pub(crate) fn tools_dir() -> Result<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
@@ -62,9 +62,9 @@ pub(crate) fn tools_dir() -> Result<PathBuf> {
     })
 }
 
-/// Makes `dir`, named `what` in messages, where it is missing. `fill` is given an empty directory and says which
-/// directory in it is to become `dir`; only then is that moved into place, so an interrupted install leaves nothing
-/// that looks complete. Another process that makes the same is waited for.
+/// Creates `dir`, called `what` in messages, if it is missing. `fill` gets an empty directory and returns which
+/// directory in it becomes `dir`; only then is that moved into place, so an interrupted install leaves nothing that
+/// looks complete. Waits for another process that creates the same directory.
 pub(crate) fn make_once(dir: &Path, what: &str, fill: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<()> {
     if dir.is_dir() {
         return Ok(());
@@ -87,7 +87,7 @@ pub(crate) fn make_once(dir: &Path, what: &str, fill: impl FnOnce(&Path) -> Resu
 }
 
 impl Tool {
-    /// Where it lies.
+    /// Where it is.
     pub(crate) fn dir(&self) -> Result<PathBuf> {
         Ok(tools_dir()?.join(format!("{}-{}", self.name, self.version)))
     }
@@ -97,12 +97,12 @@ impl Tool {
         Ok(cmd::command(self.dir()?.join("bin").join(self.name)))
     }
 
-    /// Whether pip brings it.
+    /// Whether pip installs it.
     pub(crate) fn is_wheel(&self) -> bool {
         matches!(self.source, Source::Wheel(..))
     }
 
-    /// Whether it is there.
+    /// Whether it is installed.
     pub(crate) fn is_installed(&self) -> Result<bool> {
         Ok(self.dir()?.is_dir())
     }
@@ -125,7 +125,7 @@ impl Tool {
         let mut install = cmd::cargo();
         install.args(["install", "--locked", "--debug", "--quiet", "--root"]).arg(root);
         install.arg("--target-dir").arg(build.path()).arg(format!("{name}@{}", self.version));
-        // Debug information is half of the time and all of the space.
+        // Debug information takes half of the time and nearly all of the space.
         install.env("CARGO_PROFILE_DEV_DEBUG", "0").env_remove("RUSTFLAGS");
         cmd::capture(&mut install).map(drop)
     }
@@ -133,7 +133,7 @@ impl Tool {
     fn install_wheel(&self, wheel: &str, source: &str, root: &Path) -> Result<()> {
         let wheel = format!("{wheel}=={}", self.version);
         let Err(error) = pip::install(root, &["--only-binary=:all:", &wheel]) else { return Ok(()) };
-        // Without pip the reader has to do something; without a wheel nothing is left but to build.
+        // Without pip the user has to act; without a wheel the only way is to build.
         if !error.is::<pip::NoWheel>() {
             return Err(error);
         }

@@ -1,5 +1,5 @@
 //! `cargo xtask truth`: builds what qd1-truth and its campaigns need, optimised, since some disks serve a hundred
-//! million requests, and runs it with the same arguments.
+//! million requests, and runs qd1-truth with the same arguments.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -12,7 +12,7 @@ use crate::{lab, metadata, setup};
 
 /// What a campaign needs besides qd1-truth.
 struct Needs {
-    /// The option that asks for it.
+    /// The option that requests it.
     option: &'static str,
     packages: &'static [&'static str],
     root: bool,
@@ -25,7 +25,7 @@ const fn needs(option: &'static str, packages: &'static [&'static str]) -> Needs
 }
 
 const SIMULATED: &[&str] = &["qd1", "qd1-simdisk"];
-/// The first whose option is given counts.
+/// The first one whose option is given counts.
 const NEEDS: [Needs; 10] = [
     Needs { root: false, ..needs("--kept", &["qd1"]) },
     Needs { programs: true, ..needs("--predict", SIMULATED) },
@@ -45,14 +45,14 @@ fn release(packages: &[&str]) -> Result<()> {
     cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(each))
 }
 
-/// The value of an option among the arguments, empty where it has none.
+/// The value of an option among the arguments, empty if it has none.
 fn value<'a>(args: &'a [String], option: &str) -> Option<&'a str> {
     let at = args.iter().position(|arg| arg.split('=').next() == Some(option))?;
     let next = args.get(at + 1).map_or("", String::as_str);
     Some(args[at].split_once('=').map_or(next, |(_, value)| value))
 }
 
-/// Builds what these arguments ask for, and becomes qd1-truth.
+/// Builds what these arguments need, and becomes qd1-truth.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let value = |option: &str| value(&words, option);
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(example))?;
     }
     if value("--real").is_some() {
-        // A throttle is slower than the unoptimised one, and building the product takes minutes.
+        // A throttle is slower than the unoptimised binary, and building the optimised one takes minutes.
         cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
         truth.arg("--unoptimised").arg(metadata::target_dir()?.join("debug/qd1"));
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         let machine = lab::machine()?;
         truth.arg("--lab-packages").arg(machine.packages.root()).arg("--lab-binary").arg(&machine.binary);
     }
-    // As itself, so that signals come to it alone, and it can take away what it made.
+    // By exec, so that only qd1-truth receives signals and it can remove what it made.
     let error = truth.exec();
     Err(error).context("cannot start qd1-truth")
 }

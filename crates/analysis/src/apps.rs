@@ -1,6 +1,6 @@
 //! Figures from a real program's own counters, histograms and reports.
 //!
-//! Latencies and rates that qd1 timed itself have their intervals from [`qd1_stats`], like any others. This is about
+//! Latencies and rates that qd1 timed itself have intervals from [`qd1_stats`], like any others. This module handles
 //! what only the program knows: how often its log was synced, where a percentile lies among the buckets it chose, and
 //! whether it passes by the rules of its own documentation.
 
@@ -19,9 +19,9 @@ use qd1_stats::Z_975;
 const FSYNC_P99_MAX_NS: f64 = 10e6;
 /// `etcdctl check perf` fails at or below this share of the writes it sends.
 const THROUGHPUT_SHARE: f64 = 0.9;
-/// It fails where the slowest request took longer.
+/// It fails if the slowest request took longer.
 const SLOWEST_MAX_NS: f64 = 0.5e9;
-/// It fails where the standard deviation of the requests' times is larger.
+/// It fails if the standard deviation of the requests' times is larger.
 const STDDEV_MAX_NS: f64 = 0.1e9;
 
 /// Summarises the program that `record` ran, if it ran one.
@@ -71,7 +71,7 @@ fn facts(step: &StepRecord, app: &AppStep) -> Vec<Counter> {
     facts
 }
 
-/// What of a load at a rate was never answered.
+/// The part of a load at a fixed rate that was never answered.
 ///
 /// qd1's own loads know what was due ([`AppStep::due`]), and one without an answer is enough; of pgbench's only the mean is
 /// known, so that a shortfall must be more than four standard deviations of a Poisson count, and at least 1 %.
@@ -79,17 +79,17 @@ pub(crate) struct Shortfall {
     pub(crate) rate: u32,
     pub(crate) due: f64,
     pub(crate) missing: f64,
-    /// How long each of those has waited at least, ns, where that is known.
+    /// The shortest time that each of those has waited, ns, if known.
     pub(crate) waited_ns: Option<f64>,
 }
 
 impl Shortfall {
-    /// Least shortfall that counts where what was due is known as a mean alone.
+    /// Smallest shortfall that counts if only the mean of what was due is known.
     const SHARE_MIN: f64 = 0.01;
-    /// Standard deviations that it must have then.
+    /// Standard deviations that it must then exceed.
     const Z_MIN: f64 = 4.0;
 
-    /// `None` where all was answered, or the load was stopped before its end.
+    /// `None` if everything was answered, or the load was stopped before its end.
     pub(crate) fn of(plan: &StepPlan, step: &StepRecord) -> Option<Self> {
         let Work::App(AppWork { rate: Some(rate), .. }) = plan.work else { return None };
         if step.ended == Ended::Interrupted {
@@ -104,12 +104,12 @@ impl Shortfall {
         (missing >= 1.0 && is_sure).then_some(Self { rate, due, missing, waited_ns })
     }
 
-    /// The share of all that was due.
+    /// Its share of all operations due.
     pub(crate) fn share(&self) -> f64 {
         self.missing / self.due
     }
 
-    /// Whether quantile `q` of all that was due lies among what was not answered.
+    /// Whether quantile `q` of all operations due lies among those not answered.
     pub(crate) fn hides(&self, q: f64) -> bool {
         1.0 - q < self.share()
     }
@@ -135,7 +135,7 @@ pub fn quantile(buckets: &Buckets, q: f64) -> BucketQuantile {
     }
     let count = n as f64;
     let half = Z_975 * (count * q * (1.0 - q)).sqrt();
-    // Without a value beyond the upper rank nothing bounds the percentile from above.
+    // Without a value beyond the upper rank, nothing bounds the percentile from above.
     let bucket_of = |rank: f64| {
         let mut seen = 0.0;
         buckets.counts.iter().position(|bucket| {
@@ -158,7 +158,7 @@ fn etcd_checks(app: &AppStep, quantiles: &[BucketQuantile]) -> Vec<AppCheck> {
     let mut exact = |name: &str, unit, value: Option<f64>, bound: f64, at_least: bool| {
         let Some(value) = value else { return };
         let own = app.reported(&format!("{name}_passed")).map(|passed| passed > 0.0);
-        // The figures it prints are rounded; its own verdict is not.
+        // The figures it prints are rounded; its own verdict uses exact ones.
         let good = own.unwrap_or(if at_least { value > bound } else { value <= bound });
         let grade = if good { Grade::Pass } else { Grade::Fail };
         let known = Some(value);

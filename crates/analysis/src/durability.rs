@@ -1,7 +1,8 @@
-//! Whether flushes write out what was written, as far as a run can see it.
+//! Whether flushes write out the written data, as far as a run can tell.
 //!
-//! It can where a flush takes longer the more was written before it (`detect/flush_cost.rs`). Where it takes as long, the
-//! device may have had nothing to write out, or ignore flushes: the two are the same from inside, so nothing is claimed.
+//! It can tell if a flush takes longer the more was written before it (`detect/flush_cost.rs`). If it takes equally
+//! long, the device may have had nothing to write out, or ignore flushes: from inside the two look the same, so nothing
+//! is claimed.
 
 use qd1_model::environment::FilesystemClass;
 use qd1_model::finding::{Finding, Severity};
@@ -13,10 +14,10 @@ use qd1_model::{Detector, FindingId};
 
 use crate::detect::Flushes;
 
-/// Times the median after little, from which the median after much is no longer "as long".
+/// Multiple of the median after a small write, from which the median after a large one is no longer "as long".
 const AS_LONG: f64 = 1.1;
 
-/// Returns it for a check of a disk that made commits; `None` where a critical finding says that no flush reached it.
+/// Returns it for a check of a disk that made commits; `None` if a critical finding says that no flush reached it.
 pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let has_commits = record.steps.iter().flat_map(|step| &step.streams).any(|s| s.class == OpClass::Commit);
     let has = |id| findings.iter().any(|finding| finding.id == id);
@@ -29,16 +30,18 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let unverified = |why: String| Some(Durability { is_seen: false, why });
     let filesystem = &record.environment.filesystem;
     if matches!(filesystem.class, FilesystemClass::Network | FilesystemClass::Fuse) {
-        return unverified(format!("what {} does with a commit cannot be seen from here", filesystem.kind));
+        return unverified(format!("{} hides what happens to a commit", filesystem.kind));
     }
-    // A loop device writes the cache of its file out, whatever the disk below it does.
+    // A loop device writes out the cache of its file, whatever the disk below it does.
     if record.environment.devices.iter().any(|device| device.kind == "loop") {
         return unverified("a loop device is in front of the disk".to_owned());
     }
     let flushes = Flushes::of(record);
     let is_longer = has(FindingId::FlushCostWaits);
     if !is_longer && has(FindingId::FlushIgnoredWriteThrough) {
-        return unverified("the device says that it has no volatile cache, so that it gets no flushes".to_owned());
+        return unverified(
+            "the device says that it has no volatile cache, so the kernel sends it no flushes".to_owned(),
+        );
     }
     let Some(flushes) = flushes else {
         let is_planned = record.plan.steps.iter().any(|step| step.name.starts_with("flush-"));
@@ -61,11 +64,11 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let seen = match large.1 / small.1 {
         times if times * AS_LONG < 1.0 => compared(["no longer", "than"]),
         times if times < AS_LONG => compared(["as long", "as"]),
-        // By how many times is no proof: single flushes scatter more, and memory takes longer for more as well.
-        _ => format!("it is not sure that {}", compared(["longer", "than"])),
+        // The ratio alone proves nothing: single flushes scatter more, and memory also takes longer for more data.
+        _ => format!("it is not certain that {}", compared(["longer", "than"])),
     };
     unverified(format!(
-        "{seen}, as with a protected cache, a disk that writes through, or where flushes are ignored; qd1 powercut can tell"
+        "{seen}, as with a protected cache, a write-through disk or ignored flushes; qd1 powercut can tell"
     ))
 }
 
@@ -108,9 +111,9 @@ mod tests {
         }
         let quick = seen(&[(4096, 300_000)], |_| ()).unwrap();
         assert!(!quick.is_seen && quick.why.contains("without --quick"), "{quick:?}");
-        // Both are below what flash takes, so that nothing was written out; but they are not as long.
+        // Both are below what flash takes, so nothing was written out; but they do not take equally long.
         let longer = seen(&[(4096, 40_000), (1 << 20, 75_000)], |_| ()).unwrap();
-        let expected = "it is not sure that a flush takes longer after 1 MiB (";
+        let expected = "it is not certain that a flush takes longer after 1 MiB (";
         assert!(!longer.is_seen && longer.why.starts_with(expected), "{longer:?}");
         let on_loop = |record: &mut Record| record.environment.devices[0].kind = "loop".to_owned();
         let unseen = seen(&[(4096, 300_000), (1 << 20, 3_000_000)], on_loop).unwrap();

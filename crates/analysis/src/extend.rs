@@ -1,8 +1,9 @@
-//! More visits for the steps that decide, where their planned ones did not.
+//! More visits for the steps that decide, if their planned visits did not.
 //!
-//! A disk of 20 ms a commit does three hundred in the time in which a fast one does a hundred thousand, and the slow one is
-//! the one to judge with care; and of a disk whose p99 is near a bound more has to be known than of others. What is left of
-//! the time of the run goes to the steps whose p99 is not resolved, or whose figures have a bound in their interval.
+//! A disk of 20 ms a commit does three hundred in the time a fast one does a hundred thousand, and the slow one is the
+//! one to judge with care; and a disk whose p99 is near a bound needs more measurements than others. What is left of
+//! the time of the run goes to the steps whose p99 is not resolved, or whose figures have a bound within their
+//! interval.
 
 use qd1_model::metric::metric;
 use qd1_model::plan::criterion::Criterion;
@@ -15,7 +16,7 @@ use crate::judge::judged_figure;
 use crate::summarize;
 use qd1_stats as stats;
 
-/// Longest that a check takes, and a quick one, ns.
+/// Longest duration of a check, and of a quick one, ns.
 const CHECK_NS: u64 = 75_000_000_000;
 const QUICK_NS: u64 = 20_000_000_000;
 /// A plan that takes longer than a quick check and less than a long one.
@@ -24,9 +25,9 @@ const CHECK_MAX_NS: u64 = 100_000_000_000;
 /// The percentile that decides.
 const QUANTILE: f64 = 0.99;
 
-/// Returns further visits, in turn, of the steps whose p99 is not resolved, or whose grade by `thresholds` is not sure, as
-/// many as they need and as there is time for: `elapsed_ns` of the run are over, of which `record` has the steps, and the
-/// visits in `left` are still to come.
+/// Returns further visits, in turn, of the steps whose p99 is not resolved, or whose grade by `thresholds` is not
+/// certain, as many as they need and as there is time for: `elapsed_ns` of the run have passed, `record` has the steps
+/// so far, and the visits in `left` are still to come.
 #[must_use]
 pub fn more_visits(record: &Record, left: &[Visit], elapsed_ns: u64, thresholds: &Thresholds) -> Vec<Visit> {
     let plan = &record.plan;
@@ -34,7 +35,7 @@ pub fn more_visits(record: &Record, left: &[Visit], elapsed_ns: u64, thresholds:
     if planned_ns > CHECK_MAX_NS {
         return Vec::new();
     }
-    // And no longer than was said beforehand.
+    // And no longer than announced beforehand.
     let most_ns = planned_ns.min(if planned_ns < QUICK_MAX_NS { QUICK_NS } else { CHECK_NS });
     let left_ns: u64 = left.iter().map(|visit| one_visit_ns(&plan.steps[visit.step])).sum();
     let mut spare_ns = most_ns.saturating_sub(elapsed_ns + left_ns);
@@ -79,14 +80,14 @@ fn one_visit_ns(step: &StepPlan) -> u64 {
     step.longest_ns() / u64::from(step.visits.max(1))
 }
 
-/// Whether as many visits again write no more than was said beforehand: of a step with an `io_size` it was said with another one
-/// in place of its ramp.
+/// Whether as many visits again write no more than announced beforehand: for a step with an `io_size`, the announcement
+/// counted another one in place of its ramp.
 fn may_write_more(step: &StepPlan, record: &StepRecord) -> bool {
     let is_bounded = matches!(&step.work, Work::Io(io) if io.io_size.0 > 0);
     !is_bounded || step.stop.ramp_ns > 0 && !record.is_without_ramp
 }
 
-/// The steps of which a figure has a bound in its interval.
+/// The steps with a figure that has a bound within its interval.
 fn undecided(record: &Record, thresholds: &Thresholds) -> Vec<String> {
     let summary = summarize(record);
     let criteria = thresholds.class.iter().flat_map(|class| &class.criterion);
@@ -98,7 +99,7 @@ fn undecided(record: &Record, thresholds: &Thresholds) -> Vec<String> {
     criteria.filter(is_open).map(|of| of.step.clone()).collect()
 }
 
-/// How many more visits a step needs for the percentile that decides, no more than it had; `None` of one that knows it.
+/// How many more visits a step needs for the percentile that decides, no more than it had; `None` if it is known.
 fn missing_visits(step: &StepPlan, record: &StepRecord) -> Option<u32> {
     let stream = record.streams.iter().max_by_key(|stream| stream.lat.count())?;
     let p99 = stats::quantile(&stream.lat, &record.intervals, stream.class, QUANTILE);
@@ -119,7 +120,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A step of twelve visits with so many commits in each interval.
+    /// A step of twelve visits with the given number of commits in each interval.
     fn record(commits: u64) -> Record {
         let mut record = testing::empty();
         let work = testing::io(Rw::Write, 4096, Sync::Fdatasync, true);
@@ -144,7 +145,7 @@ mod tests {
         assert!(more(&record(400), 5 * SECOND).is_empty(), "its p99 is known");
     }
 
-    /// etcd's grade of disks with a p99 of 1.85 ms was not sure, with eight seconds to spare.
+    /// Regression: etcd's grade of disks with a p99 of 1.85 ms was not certain, with eight seconds to spare.
     #[test]
     fn a_step_with_a_bound_in_its_interval_gets_what_time_is_left() {
         let mut known = record(400);

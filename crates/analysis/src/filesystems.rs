@@ -1,6 +1,6 @@
 //! From the Record of `qd1 filesystems` to its table: each figure of each filesystem over the rounds, and which of them
-//! differ significantly (`stats/randomized_blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it
-//! was.
+//! differ significantly (`stats/randomized_blocks.rs`). The detectors also examine each mount, as a run of its own,
+//! because it was one.
 
 use qd1_model::environment::FilesystemClass;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
@@ -15,12 +15,12 @@ use qd1_model::{Detector, FindingId};
 use crate::detect;
 use qd1_stats::randomized_blocks::{is_better, over_rounds, pair, significant};
 
-/// Share of reads from the device below which the cache was measured, not the disk.
+/// Below this share of reads from the device, the cache was measured, not the disk.
 const CACHED: f64 = 0.5;
-/// Requests from this size on are about throughput.
+/// Requests of at least this size are about throughput.
 const LARGE: u32 = 128 << 10;
 
-/// Detectors that concern the disk below all of them, or the loop device.
+/// Detectors that concern the disk below all filesystems, or the loop device.
 const OF_THE_DISK: &[Detector] = &[
     Detector::NotADisk,
     Detector::StorageKind,
@@ -32,7 +32,7 @@ const OF_THE_DISK: &[Detector] = &[
     Detector::OtherTraffic,
 ];
 
-/// Returns the table of a comparison; none for other runs.
+/// Returns the table of a comparison; `None` for other runs.
 #[must_use]
 pub fn compare(record: &Record, summary: &Summary) -> Option<Comparison> {
     let asked = record.plan.filesystems.as_ref()?;
@@ -137,9 +137,9 @@ fn row(metric: &Metric, key: &StreamOfMount<'_>, of: &[&StreamOfMount<'_>], name
     })
 }
 
-/// The figures of a step that its users notice: latency where one waits, the rate where several do, bytes where
-/// requests are large. The rate also where one waits: a limit that passes some at once and holds the rest leaves the
-/// median unchanged.
+/// The figures of a step that its users notice: latency if one waits, the rate if several do, bytes if requests are
+/// large. The rate also if one waits: a limit that lets some through immediately and holds the rest leaves the median
+/// unchanged.
 fn leading_metrics(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
     let io: Option<&IoWork> = plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
     match io {
@@ -147,12 +147,12 @@ fn leading_metrics(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static s
         Some(io) if io.block_max() >= LARGE => &["bytes_per_second"],
         Some(io) if io.in_flight() > 1 => &["iops"],
         Some(_) => &["lat_p50_ns", "lat_p99_ns", "iops"],
-        // A program's loads: so many clients, each of whom waits.
+        // A program's loads: several clients, each of which waits.
         None => &["lat_p50_ns", "lat_p99_ns", "iops"],
     }
 }
 
-/// Gives each leading cell its rank and its ratio to the best; returns how many comparisons that took.
+/// Gives each leading cell its rank and its ratio to the best; returns the number of comparisons.
 fn rank(rows: &mut [Row]) -> u32 {
     let mut pairs = Vec::new();
     for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.leads) {
@@ -189,13 +189,13 @@ fn rank(rows: &mut [Row]) -> u32 {
     pairs.len() as u32
 }
 
-/// The filesystems of a row that can be compared: one round alone does not show what is chance.
+/// The filesystems of a row that can be compared: a single round does not show what is chance.
 fn comparable(row: &Row) -> Vec<usize> {
     let can = |cell: &CellOf| cell.over_rounds.is_resolved() && cell.rounds.len() > 1;
     (0..row.cells.len()).filter(|cell| can(&row.cells[*cell])).collect()
 }
 
-/// The filesystem with the best figure, sure or not.
+/// The filesystem with the best figure, whether certain or not.
 fn best(row: &Row, metric: &Metric) -> Option<usize> {
     let value = |cell: &usize| row.cells[*cell].over_rounds.value;
     let known = (0..row.cells.len()).filter(|cell| value(cell).is_some());
@@ -205,7 +205,7 @@ fn best(row: &Row, metric: &Metric) -> Option<usize> {
     })
 }
 
-/// What the detectors say of each mount, the same of several once.
+/// What the detectors report about each mount, with the same finding of several merged.
 fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
     let mut common = record.clone();
@@ -240,23 +240,23 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     for note in &mut notes {
         note.of = mounts.iter().filter(|mount| note.filesystems.contains(&mount.name)).count() as u32;
     }
-    // What is seen now and then is the disk's or chance; what is seen mostly is the filesystem's.
+    // What appears now and then is due to the disk or to chance; what appears mostly is due to the filesystem.
     notes.retain(|note| note.seen * 2 > note.of || note.finding.severity == Severity::Critical);
     notes.sort_by(|a, b| b.finding.severity.cmp(&a.finding.severity).then(b.seen.cmp(&a.seen)));
     notes
 }
 
-/// A filesystem in user space reads from its device by itself: of what was asked of it, its cache may have answered
-/// most. The detectors look at each step's device, and here there is none.
+/// A filesystem in user space reads from its device on its own: its cache may have answered most of the requests. The
+/// detectors look at each step's device, and here there is none.
 fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
     let counted = mount.counted.filter(|_| mount.filesystem.class == FilesystemClass::Fuse)?;
     let steps = record.steps.iter().filter(|step| mount.steps.contains(&step.name));
     let asked: u64 = steps.filter_map(|step| step.stream(OpClass::Read)).map(|stream| stream.bytes.0).sum();
     let from_device = counted.read_bytes as f64 / asked as f64;
     (asked > 0 && from_device < CACHED).then(|| Finding {
-        title: "most reads were answered by the filesystem's own cache, although O_DIRECT was asked for".to_owned(),
+        title: "most reads were answered by the filesystem's own cache, although O_DIRECT was requested".to_owned(),
         evidence: format!(
-            "{} were read from it, and {} by it from its device ({})",
+            "{} were read from the filesystem, which read {} from its device ({})",
             Bytes(asked),
             Bytes(counted.read_bytes),
             detect::percent(from_device)
@@ -266,7 +266,7 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
     })
 }
 
-/// One mount as a Record of its own: what all have in common with its own of all `steps`.
+/// One mount as a Record of its own: what they all share, plus its own part of `steps`.
 fn of_mount(common: &Record, steps: &[StepRecord], mount: &MountRecord) -> Record {
     let mut part = common.clone();
     part.steps = steps.iter().filter(|step| mount.steps.contains(&step.name)).cloned().collect();
@@ -290,7 +290,7 @@ mod tests {
     use qd1_model::plan::filesystems::FilesystemsPlan;
     use qd1_model::plan::{Rw, Sync};
 
-    /// Rounds of reads that take so many ns on each filesystem; each round is a little slower than the one before.
+    /// Rounds of reads that take the given ns on each filesystem; each round is a little slower than the one before.
     fn record(filesystems: &[(&str, u64)], rounds: u32) -> Record {
         let mut record = testing::empty();
         for round in 1..=rounds {

@@ -1,4 +1,4 @@
-//! A figure against two bounds: the grade of its interval.
+//! A figure compared with two bounds: the grade of its interval.
 
 use qd1_model::metric::{Better, Metric};
 use qd1_model::plan::criterion::Criterion;
@@ -7,10 +7,10 @@ use qd1_model::{Estimate, Grade};
 
 use qd1_stats::likely_longest_ns;
 
-/// The metric whose upper limit says what other runs would see: what this one saw is its lower limit.
+/// The metric whose upper limit says what other runs would see; its lower limit is what this run saw.
 const LONGEST: &str = "stall_longest_ns";
 
-/// The two ends of the interval of a figure. One is absent that is not known.
+/// The two ends of the interval of a figure. An end that is not known is absent.
 struct Ends {
     good: Option<f64>,
     bad: Option<f64>,
@@ -20,7 +20,7 @@ impl Ends {
     fn of(metric: &Metric, figure: &Estimate) -> Self {
         let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
         match metric.better {
-            // Its upper limit is about another run, and one in twenty: no bound holds of that one.
+            // Its upper limit is about another run, one in twenty: it is not a bound for this run.
             Better::Lower if metric.name == LONGEST => Self { good: figure.low, bad: likely_longest_ns(figure) },
             Better::Lower => Self { good: finite(figure.low), bad: finite(figure.high) },
             Better::Higher => Self { good: finite(figure.high), bad: finite(figure.low) },
@@ -28,7 +28,7 @@ impl Ends {
     }
 }
 
-/// Grade of a value that is known.
+/// Grade of a known value.
 fn grade_of(metric: &Metric, criterion: &Criterion, value: f64) -> Grade {
     if metric.better.is_within(value, criterion.pass) {
         Grade::Pass
@@ -49,8 +49,8 @@ pub(crate) fn is_decided(metric: &Metric, criterion: &Criterion, figure: &Estima
     }
 }
 
-/// The table of [`judge`](crate::judge::judge): a grade, and why where it is not resolved, or not sure. `runtime_ns` is what
-/// was measured of the step.
+/// The table of [`judge`](crate::judge::judge): a grade, and the reason if it is not resolved or not certain.
+/// `runtime_ns` is how long the step was measured.
 pub(crate) fn grade_figure(
     metric: &Metric,
     criterion: &Criterion,
@@ -72,15 +72,18 @@ pub(crate) fn grade_figure(
     };
     let Some(bad) = bad else {
         return match grade(good) {
-            Grade::Fail => (Grade::Fail, format!("even the bound, {}, is beyond {}", show(good), show(criterion.fail))),
-            // It does not pass, however long the run had been.
+            Grade::Fail => (
+                Grade::Fail,
+                format!("even the better end of the interval, {}, is beyond {}", show(good), show(criterion.fail)),
+            ),
+            // It does not pass, however long the run would have been.
             Grade::Marginal => {
                 let more = longer(figure, runtime_ns);
-                let why = format!("{above} {} for sure; how much worse it is would take {more}", show(good));
+                let why = format!("certainly {above} {}; finding out how much takes {more}", show(good));
                 (Grade::Marginal, why)
             }
             _ if figure.value.is_some() => {
-                let why = format!("how much worse it may be would take {}", longer(figure, runtime_ns));
+                let why = format!("finding out how much worse it may be takes {}", longer(figure, runtime_ns));
                 (Grade::NotResolved, why)
             }
             _ => (Grade::NotResolved, too_few(figure, runtime_ns)),
@@ -97,7 +100,7 @@ pub(crate) fn grade_figure(
                 if criterion.pass == criterion.fail { "lies across the bound" } else { "spans both thresholds" };
             (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
         }
-        // That of the figure itself, of two neighbours, where the third is excluded.
+        // Of two adjacent grades, that of the figure itself, if the third is excluded.
         _ => match figure.value.map(grade) {
             Some(Grade::Pass) => (Grade::Pass, format!("{up} to {} is possible", show(bad))),
             Some(Grade::Fail) => (Grade::Fail, format!("{down} to {} is possible", show(good))),
@@ -106,7 +109,7 @@ pub(crate) fn grade_figure(
     }
 }
 
-/// Why nothing is known of a figure's better end.
+/// Why nothing is known about the better end of a figure.
 fn unknown(figure: &Estimate, runtime_ns: u64) -> String {
     if figure.value.is_some() {
         return "the figure has no confidence interval".to_owned();
@@ -121,14 +124,10 @@ fn longer(figure: &Estimate, runtime_ns: u64) -> String {
         return "a longer run".to_owned();
     }
     let needed_ns = (times * runtime_ns as f64 / 1e9).ceil() * 1e9;
-    format!(
-        "about {} of this step, of which there were {}",
-        format_span_ns(needed_ns as u64),
-        format_span_ns(runtime_ns)
-    )
+    format!("about {} of this step, which ran for {}", format_span_ns(needed_ns as u64), format_span_ns(runtime_ns))
 }
 
-/// Why a figure is not resolved, and what it would take.
+/// Why a figure is not resolved, and what is needed to resolve it.
 fn too_few(figure: &Estimate, runtime_ns: u64) -> String {
     let what = if figure.n > 0 && figure.n_effective < 0.5 * figure.n as f64 {
         "too few independent stretches"
@@ -163,7 +162,7 @@ mod tests {
         grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure, 7_200_000_000).0
     }
 
-    /// etcd was "not resolved" on a fast disk that was seen to wait 0.12 s at most, because one run in twenty may see 1.4 s.
+    /// etcd was "not resolved" on a fast disk whose longest wait was 0.12 s, because one run in twenty may see 1.4 s.
     #[test]
     fn the_longest_wait_is_graded_by_what_another_run_is_likely_to_see() {
         let graded = |seen: f64, high: f64| {
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(grade(9.0, 40.0, 60.0), Grade::NotResolved, "passing is not excluded");
     }
 
-    /// NaN is beyond every bound: "even the bound, NaN s, is beyond 50.0 ms".
+    /// NaN is beyond every bound: "even the better end of the interval, NaN s, is beyond 50.0 ms".
     #[test]
     fn what_is_no_number_has_no_grade() {
         let figure = |low, high| Estimate { low: Some(low), high: Some(high), ..Estimate::default() };
@@ -242,18 +241,21 @@ mod tests {
         assert_eq!(spanning.1, "the interval 400..1.20k spans both thresholds");
     }
 
-    /// A check of the very disk that this was made for said that nothing was known of its commits.
+    /// A check of the very disk that this was written for said that nothing was known about its commits.
     #[test]
     fn a_bound_alone_is_an_answer() {
         let of = |low: f64| Estimate { low: Some(low), n: 348, n_needed: 433, ..Estimate::default() };
         let p99 = metric("lat_p99_ns").unwrap();
         let graded = |low| grade_figure(p99, &criterion("lat_p99_ns", 10e6, 50e6), &of(low), 7_200_000_000);
-        assert_eq!(graded(58.8e6), (Grade::Fail, "even the bound, 58.8 ms, is beyond 50.0 ms".to_owned()));
+        assert_eq!(
+            graded(58.8e6),
+            (Grade::Fail, "even the better end of the interval, 58.8 ms, is beyond 50.0 ms".to_owned())
+        );
         let (grade, why) = graded(29.6e6);
         assert_eq!(grade, Grade::Marginal);
         assert_eq!(
             why,
-            "above 29.6 ms for sure; how much worse it is would take about 9.0 s of this step, of which there were 7.2 s"
+            "certainly above 29.6 ms; finding out how much takes about 9.0 s of this step, which ran for 7.2 s"
         );
         assert_eq!(graded(9.6e6).0, Grade::NotResolved, "it may pass");
     }
@@ -263,7 +265,7 @@ mod tests {
         let figure = Estimate { n: 1000, n_effective: 20.0, n_needed: 2500, ..Estimate::default() };
         let (_, why) =
             grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure, 7_200_000_000);
-        assert_eq!(why, "too few independent stretches: it takes about 18 s of this step, of which there were 7.2 s");
+        assert_eq!(why, "too few independent stretches: it takes about 18 s of this step, which ran for 7.2 s");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What commits and reads are like, in a word each.
+//! The character of commits and reads, in one word each.
 //!
-//! The words are labels and no verdicts: no program needs a disk to be like a local one. A word is given where the whole
-//! interval lies between its bounds, and the two ends of what is possible where it lies across one or has no end. Only a
-//! figure that is not the disk's has none; where the disk can only be faster than it, it has the worst that is possible.
+//! The words are labels, not verdicts: no program needs a disk to be like a local one. A word is given if the whole
+//! interval lies between its bounds; if the interval crosses a bound or has no end, both ends of the possible range are
+//! given. Only a figure that is not the disk's gets no word; if the disk can only be faster, it gets the worst possible
+//! one.
 
 use qd1_model::finding::Finding;
 use qd1_model::metric::metric;
@@ -19,7 +20,7 @@ struct Scale {
     step: &'static str,
     op: OpClass,
     metric: &'static str,
-    /// Each up to its bound, ns, the best first.
+    /// Each with its upper bound, ns, the best first.
     words: &'static [(f64, &'static str)],
     beyond: &'static str,
     source: &'static str,
@@ -71,7 +72,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     let figure = judged_figure(record, summary, &criterion);
     let word = figure.and_then(|figure| match &spoiled {
         None => scale.word(&figure),
-        // What others took of the machine or the disk only makes it slower.
+        // What others took from the machine or the disk only makes it slower.
         Some(spoiled) if spoiled.is_no_slower => scale.word(&Estimate { low: None, ..figure }),
         Some(_) => None,
     });
@@ -81,7 +82,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         (Some(_), ..) => String::new(),
         (None, Some(spoiled), _) => spoiled.why,
         (None, None, None) => format!("step {} did not run", scale.step),
-        (None, None, Some(_)) => "too uncertain; a longer run on an idle machine would tell".to_owned(),
+        (None, None, Some(_)) => "too uncertain; a longer run on an idle machine would settle it".to_owned(),
     };
     Impression {
         requests: scale.requests.to_owned(),
@@ -96,11 +97,11 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     }
 }
 
-/// Share of moments in stalls, and length of one, beyond which a percentile alone would mislead: the bounds of the classes
-/// that wait for commits (thresholds.toml).
+/// Share of moments in stalls, and length of a stall, beyond which a percentile alone would mislead: the bounds of the
+/// classes that wait for commits (thresholds.toml).
 const STALLS: (f64, f64) = (0.05, 1e9);
 
-/// Whether stalls were seen for sure that the word of a percentile hides.
+/// Whether stalls were certainly seen that the word for a percentile hides.
 fn is_stalled(stream: &StreamSummary) -> bool {
     let share = stream.stall_share.and_then(|share| share.low).unwrap_or(0.0);
     let longest_ns = stream.stall_longest_ns.and_then(|longest| longest.value).unwrap_or(0.0);
@@ -108,7 +109,7 @@ fn is_stalled(stream: &StreamSummary) -> bool {
 }
 
 impl Scale {
-    /// The word for a figure, or the best and the worst that it may be; `None` where nothing is known of it.
+    /// The word for a figure, or the best and the worst that it may be; `None` if nothing is known about it.
     fn word(&self, figure: &Estimate) -> Option<String> {
         let place = |value: f64| self.words.iter().position(|(bound, _)| value <= *bound).unwrap_or(self.words.len());
         let name = |at: usize| self.words.get(at).map_or(self.beyond, |(_, word)| word);
@@ -116,12 +117,12 @@ impl Scale {
             (None, None) => return None,
             (Some(low), Some(high)) if low == high => name(low).to_owned(),
             (Some(low), Some(high)) => format!("{} to {}", name(low), name(high)),
-            // What is bad at its lower end already is no better further up.
+            // A figure that is bad at its lower end cannot get better further up.
             (Some(low), None) if low == self.words.len() => name(low).to_owned(),
-            // That it is the best word or any other is no answer.
+            // "The best word or any other" is not an answer.
             (Some(0), None) => return None,
             (Some(low), None) => format!("{} or worse", name(low)),
-            // There is no better word than the best, and that it is the worst or any other is no answer.
+            // No word is better than the best, and "the worst or any other" is not an answer.
             (None, Some(0)) => name(0).to_owned(),
             (None, Some(high)) if high == self.words.len() => return None,
             (None, Some(high)) => format!("{} or better", name(high)),
@@ -190,7 +191,7 @@ mod tests {
         assert!(found[0].why.contains("not durable"), "{}", found[0].why);
     }
 
-    /// What waits for this machine's processors added is known; what a hypervisor took is not.
+    /// The time added by waits for this machine's processors is known; that taken by a hypervisor is not.
     #[test]
     fn a_bad_word_stands_beside_waits_and_not_beside_steal() {
         let mut record = testing::with_waits(4_500_000);
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!((word(&[steal]), word(&[waits, steal])), (None, None));
     }
 
-    /// Commits with a p99 of 0.3 to 0.7 ms were "not rated" beside a busy processor.
+    /// Commits with a p99 of 0.3 to 0.7 ms were "not rated" on a machine with a busy processor.
     #[test]
     fn a_figure_that_can_only_be_too_slow_has_the_worst_that_is_possible() {
         let [commits, _] = &SCALES;

@@ -1,5 +1,5 @@
-//! Grades: figures against thresholds, by the interval and not by the point alone, and only where a finding does not say
-//! that the figures are not those of a disk.
+//! Grades: figures compared with thresholds, by their interval and not by the value alone, and only if no finding says
+//! that the figures do not describe a disk.
 
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::measured::Explained;
@@ -30,31 +30,34 @@ use crate::grade::grade_figure;
 /// | absent | pass | pass |
 /// | absent | other | not resolved: too few samples |
 ///
-/// So the opposite of a grade is excluded 39 to 1, and of two neighbours that of the figure itself is given: a p99 of 1.86 ms with an
-/// interval of 1.75 to 3.76 passes at 2 ms, where 10 fails, and what is possible stands beside it.
+/// So the opposite of a grade is excluded with odds of 39 to 1, and of two adjacent grades the figure itself decides: a
+/// p99 of 1.86 ms with an interval of 1.75 to 3.76 passes at 2 ms with a fail limit of 10, and the reason states what
+/// else is possible.
 ///
-/// The longest wait has for its bad end what another run would see in three of four, since its own upper limit is one in twenty.
+/// The bad end of the longest wait is what three of four other runs would see, since its own upper limit is exceeded in
+/// one run in twenty.
 ///
-/// A percentile's lower bound is at least that of a lower percentile of the same stream, so that it fails where that one
-/// does. Not resolved, with the reason, as well: a step that did not run
-/// or has no such operations, a figure without an interval, and a step whose requests failed, for the latencies of
-/// the others say nothing about a disk that returns errors.
+/// The lower bound of a percentile is at least that of a lower percentile of the same stream, so it fails if that one
+/// does. Also not resolved, with the reason: a step that did not run or has no such operations, a figure without an
+/// interval, and a step whose requests failed, because the latencies of the others say nothing about a disk that
+/// returns errors.
 ///
-/// Figures that a critical finding says are not those of a disk (see [`SPOILING`]) are not resolved either. Where there
-/// is a disk, and a cache answered or commits were not flushed, they can only be faster than the disk: there a failure
-/// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
+/// Figures that do not describe a disk according to a critical finding (see [`SPOILING`]) are not resolved either. If
+/// there is a disk, and a cache answered or commits were not flushed, the figures can only be better than the disk:
+/// then a failure stands. In memory there is no disk to fail, and failed requests show nothing about the others.
 ///
-/// Waits for a processor are a sum of time that is known: where the figure has the same grade without the most that they can
-/// explain of it (see `spoiling.rs`), that grade stands.
+/// Waits for a processor add up to a known time: if a figure has the same grade without the largest part of it that
+/// they can explain (see `spoiling.rs`), that grade stands.
 ///
-/// Where slow operations waited for a processor (counted for each of them), the figure without these waits is graded, and the
-/// reason has the whole one.
+/// If slow operations waited for a processor (counted for each of them), the figure without these waits is graded, and
+/// the reason states the figure with them.
 ///
-/// A class fails if any criterion fails. Else it is marginal if any is, and all that are not resolved were measured and only
-/// have too wide an interval; else it is not resolved if any is not resolved (or it has none); else it passes.
+/// A class fails if any criterion fails. Otherwise it is marginal if any is, and all that are not resolved were
+/// measured and only have too wide an interval; otherwise it is not resolved if any is not resolved (or it has none);
+/// otherwise it passes.
 ///
-/// By steps that the user left out nothing is judged: a class has the criteria of the others, and says so. Stalls that other
-/// commits of the run met count all the same, where they are beyond the bound.
+/// Steps that the user left out are not judged: a class then has the remaining criteria, and says so. Stalls that other
+/// commits of the run met still count if they are beyond the bound.
 #[must_use]
 pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], thresholds: &Thresholds) -> Vec<Verdict> {
     let verdict = |class: &ThresholdClass| {
@@ -66,7 +69,7 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
             judged.grade == Grade::Fail || value.is_some_and(|value| value > judged.criterion.fail)
         };
         for judged in stalled.filter(is_seen) {
-            // Of so few moments none may be sure; but a disk that was seen to stand still does not pass.
+            // With so few moments none can be certain; but a disk that was seen to stall does not pass.
             verdict.grade = match (verdict.grade, judged.grade) {
                 (Grade::Fail, _) | (_, Grade::Fail) => Grade::Fail,
                 _ => Grade::NotResolved,
@@ -78,10 +81,10 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
     thresholds.class.iter().filter_map(verdict).collect()
 }
 
-/// The criteria of a class about stalls whose steps were left out, for the first step of the run that commits: a stall holds
-/// up whatever is running.
+/// The stall criteria of a class whose steps were left out, applied to the first step of the run that commits: a stall
+/// delays whatever is running.
 fn stalls_of_others(record: &Record, class: &ThresholdClass) -> impl Iterator<Item = Criterion> {
-    // Stalls are figures of steps with visits.
+    // Stalls are figures of steps measured in visits.
     let commits = |step: &&StepPlan| step.visits > 1 && matches!(&step.work, Work::Io(io) if io.sync.commits());
     let other = record.plan.steps.iter().find(commits).map(|step| step.name.clone());
     let is_stalls = |of: &&Criterion| of.metric.starts_with("stall_") && is_left_out(record, of);
@@ -96,7 +99,7 @@ fn is_left_out(record: &Record, of: &Criterion) -> bool {
     record.plan.skipped.iter().any(|skipped| skipped.left_out && skipped.name == of.step)
 }
 
-/// The class without the criteria of steps that the user left out; nothing where none is left.
+/// The class without the criteria of steps that the user left out; nothing if none remains.
 pub(crate) fn asked_for(record: &Record, class: &ThresholdClass) -> Option<ThresholdClass> {
     let (left_out, kept): (Vec<_>, Vec<_>) = class.criterion.iter().cloned().partition(|of| is_left_out(record, of));
     if left_out.is_empty() {
@@ -108,13 +111,13 @@ pub(crate) fn asked_for(record: &Record, class: &ThresholdClass) -> Option<Thres
     (!kept.is_empty()).then(|| ThresholdClass { title, criterion: kept.clone(), ..class.clone() })
 }
 
-/// Grades what the suite of `record` expects of its steps, each criterion for itself, as [`judge`] does.
+/// Grades what the suite of `record` expects of its steps, each criterion on its own, as [`judge`] does.
 #[must_use]
 pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Judged> {
     record.plan.criteria.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect()
 }
 
-/// Why the figure of `criterion` is not the disk's, where a finding or the processors say so.
+/// Why the figure of `criterion` is not the disk's, if a finding or the processors say so.
 pub(crate) fn why_not_the_disks(
     record: &Record,
     summary: &Summary,
@@ -123,7 +126,7 @@ pub(crate) fn why_not_the_disks(
 ) -> Option<NotTheDisks> {
     let (judged, alone) = (judge_unspoiled(record, summary, findings, of), judge_corrected(record, summary, of));
     let step = record.step(&of.step);
-    // What did not run to its end, or failed, is refused before any finding is asked.
+    // A step that did not finish, or failed, is rejected before any finding is consulted.
     let is_refused = step.is_some_and(|step| !step.errors.is_empty() || !step.fault.is_empty());
     let is_no_slower = !is_refused && spoiled(of, findings).all(|spoiling| !spoiling.spoils.contains(&Grade::Pass));
     let is_other = judged.why != alone.why || is_refused && alone.grade == Grade::NotResolved;
@@ -137,7 +140,7 @@ pub(crate) struct NotTheDisks {
     pub(crate) is_no_slower: bool,
 }
 
-/// Grades one criterion, and takes the grade back where a finding spoils the figure.
+/// Grades one criterion, and withdraws the grade if a finding spoils the figure.
 fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
     let judged = judge_corrected(record, summary, criterion);
     let are_waits_out = are_waits_counted(summary, criterion);
@@ -149,7 +152,7 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
     }
     match spoiling.first() {
         Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
-            // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
+            // A step that did not run has its own reason; the figure of one that did is spoiled, whatever it is.
             let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
             Judged { grade: Grade::NotResolved, why, ..judged }
         }
@@ -157,8 +160,8 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
     }
 }
 
-/// The grade of a figure that only waits for a processor spoil, where it is the same without the most that they can explain:
-/// half of the commits do not take 20 ms because a tenth of the processors' time was taken.
+/// The grade of a figure that is spoiled only by waits for a processor, if it is the same without the largest part that
+/// they can explain: half of the commits do not take 20 ms because a tenth of the processors' time was taken.
 fn beyond_waits(
     record: &Record,
     summary: &Summary,
@@ -182,7 +185,7 @@ fn beyond_waits(
         Better::Lower => Estimate { low: seen.low.map(|low| low / factor), ..seen },
         Better::Higher => Estimate { high: seen.high.map(|high| high * factor), ..seen },
     };
-    // The value is as spoiled as the end was: the end alone decides.
+    // The value is as spoiled as the end was, so the end alone decides.
     let (grade, why) = grade_figure(metric, criterion, &Estimate { value: None, ..figure }, step.runtime_ns);
     let waits = format!("waits for a processor explain at most a factor of {factor:.1}");
     let why = [why, waits].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
@@ -194,14 +197,14 @@ fn beyond_waits(
     })
 }
 
-/// Whether what slow operations waited for a processor is known of each, and taken out of the figure.
+/// Whether the time that slow operations waited for a processor is known for each of them and taken out of the figure.
 fn are_waits_counted(summary: &Summary, criterion: &Criterion) -> bool {
     let is_of_tail = TAILS.contains(&criterion.metric.as_str()) && !criterion.metric.starts_with("stall_");
     is_of_tail && summary.stream(&criterion.step, criterion.op).is_some_and(|stream| stream.tail.is_some())
 }
 
-/// Grades one criterion by the figure without what its slow operations waited for a processor, where they did: a tail that
-/// this machine made is not the disk's.
+/// Grades one criterion by the figure without the waits of its slow operations for a processor, if they waited: a tail
+/// that this machine caused is not the disk's.
 fn judge_corrected(record: &Record, summary: &Summary, criterion: &Criterion) -> Judged {
     let judged = judge_one(record, summary, criterion);
     let Some(seen) = judged.figure else { return judged };
@@ -210,7 +213,7 @@ fn judge_corrected(record: &Record, summary: &Summary, criterion: &Criterion) ->
     let figure =
         metric(&criterion.metric).zip(shorter).and_then(|(metric, shorter)| Some((metric, (metric.get)(&shorter)?)));
     let Some((metric, figure)) = figure.filter(|(_, figure)| *figure != seen) else { return judged };
-    // What is open for a reason of its own stays so.
+    // A figure that is not resolved for a reason of its own stays so.
     let runtime_ns = step.map_or(0, |step| step.runtime_ns);
     if grade_figure(metric, criterion, &seen, runtime_ns) != (judged.grade, judged.why.clone()) {
         return judged;
@@ -221,12 +224,12 @@ fn judge_corrected(record: &Record, summary: &Summary, criterion: &Criterion) ->
     Judged { grade, why, figure: Some(figure), ..judged }
 }
 
-/// Whether the grade would be worse with what slow operations waited for a processor.
+/// Whether the grade would be worse with the waits of slow operations for a processor.
 pub(crate) fn is_limited_by_processors(record: &Record, summary: &Summary, criterion: &Criterion) -> bool {
     judge_one(record, summary, criterion).grade != judge_corrected(record, summary, criterion).grade
 }
 
-/// Returns the figure that a criterion is judged by: without the waits for a processor, where they are known.
+/// Returns the figure that a criterion is judged by: without the waits for a processor, if they are known.
 pub(crate) fn judged_figure(record: &Record, summary: &Summary, criterion: &Criterion) -> Option<Estimate> {
     judge_corrected(record, summary, criterion).figure
 }
@@ -235,7 +238,8 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
     let judged: Vec<Judged> =
         class.criterion.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
-    // What was measured and is only wide cannot make the class better than marginal, as a bound alone cannot its figure.
+    // A figure that was measured but is too wide cannot make the class better than marginal, nor can a bound its
+    // figure.
     let is_wide = |one: &Judged| {
         one.figure.is_some_and(|figure| figure.low.or(figure.high).is_some())
             && why_not_the_disks(record, summary, findings, &one.criterion).is_none()
@@ -253,42 +257,42 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
     Verdict { class: class.name.clone(), title: class.title.clone(), grade, judged }
 }
 
-/// Metrics that the slowest operations make.
+/// Metrics that the slowest operations determine.
 const TAILS: &[&str] = &["lat_p99_ns", "lat_p999_ns", "lat_p9999_ns", "sync_p99_ns", "stall_longest_ns", "stall_share"];
 
-/// A critical finding after which figures are not those of a disk.
+/// A critical finding after which figures do not describe a disk.
 struct Spoiling {
     /// Id of the finding.
     id: FindingId,
-    /// Kinds of operation it spoils.
+    /// The kinds of operation it spoils.
     ops: &'static [OpClass],
     /// Grades that cannot stand after it.
     spoils: &'static [Grade],
-    /// Why not resolved.
+    /// Why the figure is not resolved.
     why: &'static str,
 }
 
-/// The figures are of something else.
+/// The figures describe something else.
 const EVERY: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::Fail, Grade::NotResolved];
 /// The disk is slower than the figures: a failure stands.
 const GOOD: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::NotResolved];
 /// The disk is faster than the figures: a pass stands.
 const BAD: &[Grade] = &[Grade::Marginal, Grade::Fail, Grade::NotResolved];
 
-/// All of them. They count when critical, for their own step, or for every step where they name none.
+/// All of them. They apply if critical, to their own step, or to every step if they name none.
 const SPOILING: &[Spoiling] = &[
     Spoiling {
         id: FindingId::ShortOrFailedIo,
         ops: &OpClass::ALL,
         spoils: EVERY,
-        why: "requests of this step failed, and the others say nothing about the disk",
+        why: "some requests of this step failed, and the others say nothing about the disk",
     },
     Spoiling { id: FindingId::NotADisk, ops: &OpClass::ALL, spoils: EVERY, why: "the figures are not those of a disk" },
     Spoiling {
         id: FindingId::CacheAnswered,
         ops: &[OpClass::Read],
         spoils: GOOD,
-        why: "a cache answered the reads of this step, not the disk",
+        why: "a cache, not the disk, answered the reads of this step",
     },
     Spoiling {
         id: FindingId::FlushIgnoredMissing,
@@ -318,11 +322,11 @@ const SPOILING: &[Spoiling] = &[
         id: FindingId::OtherTraffic,
         ops: &OpClass::ALL,
         spoils: BAD,
-        why: "something else used the disk while this step ran; measure again when it is idle",
+        why: "something else used the disk while this step ran; measure again when the disk is idle",
     },
 ];
 
-/// What spoils the figure of `criterion`, the gravest first.
+/// What spoils the figure of `criterion`, the most severe first.
 fn spoiled(criterion: &Criterion, findings: &[Finding]) -> impl Iterator<Item = &'static Spoiling> {
     let applies = |finding: &Finding| {
         finding.severity == Severity::Critical && (finding.step.is_empty() || finding.step == criterion.step)
@@ -350,7 +354,7 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     let Some(figure) = (metric.get)(stream) else {
         return open(None, format!("{} of step {} has no {}", criterion.op.name(), step.name, metric.title));
     };
-    // A check over hours would speak for hours that the step did not see.
+    // A check over hours would report hours that the step did not see.
     let fault = record.step(&step.name).map_or("", |step| step.fault.as_str());
     if record.plan.over.is_some() && !fault.is_empty() {
         return open(Some(figure), format!("step {} could not continue: {fault}", step.name));
@@ -400,7 +404,7 @@ mod tests {
         Criterion { step: "commits".to_owned(), op: OpClass::Commit, ..criterion(metric, pass, fail) }
     }
 
-    /// Grade and reason of the one criterion.
+    /// Grade and reason of the only criterion.
     fn outcome(record: &Record, criterion: Criterion) -> (Grade, String) {
         let one = judged(record, criterion).judged.remove(0);
         (one.grade, one.why)
@@ -428,14 +432,14 @@ mod tests {
         assert!(verdict.judged[0].figure.unwrap().value.is_none(), "100 operations do not resolve p99.9");
     }
 
-    /// Cause: on a machine whose processors were stolen, a disk with commits of 20 ms was "not resolved" for etcd.
+    /// Regression: on a machine with stolen processors, a disk with commits of 20 ms was "not resolved" for etcd.
     #[test]
     fn what_waits_for_a_processor_cannot_explain_is_graded() {
         let mut record = testing::empty();
         record.environment.cpus = 2;
         testing::step(&mut record, "commits", testing::io(Rw::Write, 4096, Sync::Fdatasync, false), 5, 20_000_000);
         record.steps[0].steal = 0.12;
-        // A quarter of the time was taken from two processors, so that these commits took 17 ms at least.
+        // A quarter of the time of two processors was taken, so these commits took at least 17 ms.
         let (grade, why) = outcome(&record, of_commits("lat_p99_ns", 2e6, 10e6));
         assert_eq!(grade, Grade::Fail, "{why}");
         assert!(why.ends_with("waits for a processor explain at most a factor of 1.4"), "{why}");
@@ -489,7 +493,7 @@ mod tests {
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass, "the disk is faster still");
     }
 
-    /// It was "not resolved", though what the waits added is known of each operation.
+    /// It was "not resolved", although the waits added a known time to each operation.
     #[test]
     fn a_tail_made_by_a_busy_processor_is_graded_without_its_waits() {
         let limits = criterion("lat_p99_ns", 1e6, 2e6);
@@ -508,7 +512,7 @@ mod tests {
         step.cost.run_delay_ns = step.runtime_ns;
         assert_eq!(outcome(&record, criterion("lat_p99_ns", 1e6, 2e6)).0, Grade::Pass);
         assert_eq!(outcome(&testing::with_waits(4_500_000), criterion("lat_p99_ns", 1e6, 2e6)).0, Grade::Fail);
-        // What is no tail has no such count.
+        // A figure that is not a tail has no such count.
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).0, Grade::NotResolved);
     }
 
@@ -545,7 +549,7 @@ mod tests {
         let (grade, why) = outcome(&record, criterion("lat_p50_ns", 1e9, 2e9));
         assert_eq!(
             (grade, why.as_str()),
-            (Grade::NotResolved, "a cache answered the reads of this step, not the disk")
+            (Grade::NotResolved, "a cache, not the disk, answered the reads of this step")
         );
         assert_eq!(outcome(&record, of_commits("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass);
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).0, Grade::Fail, "the disk is slower still");
@@ -555,7 +559,7 @@ mod tests {
     fn commits_without_flushes_do_not_pass_and_reads_beside_them_do() {
         let mut record = testing::record();
         record.steps[1].device.as_mut().unwrap().counted.flushes = 0;
-        // Flushes are counted on whole disks only: let this one have no partition.
+        // Flushes are counted on whole disks only, so this one has no partition.
         record.environment.devices.remove(0);
         let (grade, why) = outcome(&record, of_commits("lat_p50_ns", 1e9, 2e9));
         assert_eq!(grade, Grade::NotResolved);
@@ -595,7 +599,7 @@ mod tests {
         assert_eq!(verdicts[0].grade, Grade::Fail);
     }
 
-    /// A disk with a p99 of 20 to 90 ms was "not resolved", since its time in stalls may be beyond its bound too.
+    /// A disk with a p99 of 20 to 90 ms was "not resolved", since its time in stalls may be beyond its bound as well.
     #[test]
     fn a_class_is_marginal_at_best_though_what_was_measured_beside_is_wide() {
         let mut record = testing::record();
@@ -620,7 +624,7 @@ mod tests {
         );
         assert_eq!(verdict.grade, Grade::Marginal);
         assert_eq!(graded(&record, criterion("nonsense", 1.0, 2.0)).grade, Grade::NotResolved, "it was not measured");
-        // Nothing is known of a step that ended before it began, though it has a figure to say so.
+        // Nothing is known about a step that ended before it began, although a figure says so.
         let mut ended = record.clone();
         ended.steps[1].streams[0].lat = qd1_model::Hist::new();
         ended.steps[1].intervals.clear();
@@ -663,7 +667,10 @@ mod tests {
         let mut record = testing::record();
         record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
         let judged = suite(&mut record, vec![criterion("lat_p50_ns", 1e9, 2e9), of_commits("lat_p50_ns", 1e9, 2e9)]);
-        assert_eq!(judged[0], (Grade::NotResolved, "a cache answered the reads of this step, not the disk".to_owned()));
+        assert_eq!(
+            judged[0],
+            (Grade::NotResolved, "a cache, not the disk, answered the reads of this step".to_owned())
+        );
         assert_eq!(judged[1].0, Grade::Pass);
     }
 }

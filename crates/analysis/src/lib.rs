@@ -1,11 +1,12 @@
-//! From a Record to figures, findings and verdicts. Pure: it opens no file, reads no clock and spawns nothing,
-//! so that an old Record is judged again by a newer analysis with no more than a function call.
+//! From a Record to figures, findings and verdicts. Pure: it opens no file, reads no clock and spawns nothing, so a
+//! newer analysis can judge an old Record again with a single function call.
 //!
-//! [`summarize()`] applies the estimators of `qd1_stats` to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
-//! does all of it. [`sweep`] turns the steps of a sweep into a surface with knees, [`limits`]
-//! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
-//! [`filesystems`] compares filesystems in rounds, [`identify`](mod@identify) what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
-//! [`apps`] reads the counters of real programs. The `truth` crate measures whether the intervals deserve their name.
+//! [`summarize()`] applies the estimators of `qd1_stats` to every stream, [`findings`] runs the table of detectors,
+//! [`judge()`] compares with thresholds, and [`analyse`] does all of it. [`sweep`] turns the steps of a sweep into a
+//! surface with knees, [`limits`] finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares
+//! ways to make writes durable, [`filesystems`] compares filesystems in rounds, [`identify`](mod@identify) what kind of
+//! storage it is, [`predict`](mod@predict) what databases will do on it. [`apps`] reads the counters of real programs.
+//! The `truth` crate measures whether the intervals hold as often as they claim.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

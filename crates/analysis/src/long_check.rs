@@ -1,13 +1,13 @@
-//! The hours of a check over hours: each judged by what its rounds measured, by the same rules as the whole time.
+//! The hours of a check over hours: each judged by its rounds' measurements, by the same rules as the whole time.
 //!
-//! An hour has a Record of its own, made of the intervals of its rounds: the requests of a bin are taken to be spread
-//! evenly over it. The sync part of a commit is not in the intervals: it is taken as the share of the whole that it has
-//! over the whole time.
+//! Each hour has its own Record, made from the intervals of its rounds: the requests of a bin are assumed to be spread
+//! evenly over it. The sync part of a commit is not in the intervals: it is taken as its share of the whole over the
+//! whole time.
 //!
-//! Fifteen rounds do not see all of an hour. If a tenth of the time is slow, one hour in five has no round in that, and
-//! would look like an hour of another disk. So an hour counts as different from the whole only where its rounds are:
-//! a permutation test says how often as many rounds, drawn from all, differ as much (Fisher 1935; 5 %, both sides). Of an
-//! hour that does not differ, each interval is widened to hold the whole time's, and its grade follows from that.
+//! Fifteen rounds do not see all of an hour. If a tenth of the time is slow, one hour in five has no round in it, and
+//! would look like an hour of another disk. So an hour counts as different from the whole only if its rounds are: a
+//! permutation test says how often as many rounds, drawn from all, differ as much (Fisher 1935; 5 %, both sides). For
+//! an hour that does not differ, each interval is widened to hold the whole time's, and its grade follows from that.
 
 use qd1_model::finding::Finding;
 use qd1_model::hist::coarse_index;
@@ -21,7 +21,7 @@ use crate::summarize::summarize;
 use qd1_stats::random::Random;
 use qd1_stats::{bin_ends_ns, union};
 
-/// Parts of a bin over which its requests are spread.
+/// Number of parts of a bin over which its requests are spread.
 const PARTS: u32 = 16;
 /// Draws of a permutation test, and the chance on each side at which an hour differs.
 const DRAWS: usize = 400;
@@ -29,16 +29,16 @@ const CHANCE: f64 = 0.025;
 /// An hour, ns.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// The thresholds that a check over hours can be held to: without the classes of which it measures nothing.
+/// The thresholds that apply to a check over hours: without the classes of which it measures nothing.
 pub(crate) fn thresholds(record: &Record, all: &Thresholds) -> Thresholds {
     let plan = &record.plan;
     let is_known = |step: &str| plan.step(step).is_some() || plan.skipped.iter().any(|skipped| skipped.name == step);
-    // Of a class that is measured in part, the rest is not resolved.
+    // For a class that is measured in part, the rest is not resolved.
     let is_measured = |class: &&ThresholdClass| class.criterion.iter().any(|criterion| is_known(&criterion.step));
     Thresholds { class: all.class.iter().filter(is_measured).filter_map(|class| asked_for(record, class)).collect() }
 }
 
-/// Judges each hour of a check over hours as the whole time is; `None` of any other run.
+/// Judges each hour of a check over hours like the whole time; `None` for any other run.
 pub(crate) fn summary(
     record: &Record,
     whole: &Summary,
@@ -55,7 +55,7 @@ pub(crate) fn summary(
         criteria.iter().map(|hours| is_limited_by_processors(record, whole, &hours.criterion)).collect();
     let end_ns = if record.interrupted { record.elapsed_ns.min(plan.duration_ns) } else { plan.duration_ns };
     let mut unseen_hours = 0;
-    // What an hour has in common with the whole, without what was measured.
+    // What an hour has in common with the whole, without the measurements.
     let common = Record { steps: Vec::new(), over: None, ..record.clone() };
     for from_ns in (0..end_ns).step_by(HOUR_NS as usize) {
         let in_hour = |at_ns: u64| at_ns >= from_ns && at_ns - from_ns < HOUR_NS;
@@ -79,7 +79,7 @@ pub(crate) fn summary(
         let judged = of_hour.into_iter().flat_map(|verdict| verdict.judged);
         let from_unix_ns = record.started_unix_ns.saturating_add(from_ns);
         for ((judged, is_limited), hours) in judged.zip(&limited).zip(&mut criteria) {
-            // What slow operations waited for a processor is not known by the hour.
+            // The time slow operations waited for a processor is not known per hour.
             let grade = if *is_limited && judged.grade != Grade::Pass { Grade::NotResolved } else { judged.grade };
             hours.hours.push(Hour { from_unix_ns, rounds, figure: judged.figure, grade });
         }
@@ -123,7 +123,7 @@ fn of_hour(step: &StepRecord, whole: &Summary, in_hour: impl Fn(u64) -> bool) ->
     }
 }
 
-/// The latencies of `class`, each times `factor`; `None` where there are none.
+/// The latencies of `class`, each times `factor`; `None` if there are none.
 fn latencies(intervals: &[Interval], class: OpClass, factor: f64) -> Option<Hist> {
     let of_class = || intervals.iter().flat_map(|one| &one.streams).filter(|stream| stream.class == class);
     let values = of_class().flat_map(|stream| {
@@ -160,7 +160,7 @@ impl<'a> Unlike<'a> {
         Self { all: visits(all), own: visits(own), lat: all.stream(class).map(|stream| &stream.lat), seed }
     }
 
-    /// By the share of requests that are as slow as quantile `q` of all, to the bin: there are always some.
+    /// By the share of requests as slow as quantile `q` of all, to the precision of a bin: there are always some.
     fn in_quantile(&self, q: f64) -> bool {
         let Some(level_ns) = self.lat.map(|lat| lat.quantile(q)) else { return false };
         let edge = coarse_index(level_ns);
@@ -176,7 +176,7 @@ impl<'a> Unlike<'a> {
         self.differs(|visit| (visit.lat_sum_ns as f64, visit.ios as f64))
     }
 
-    /// Whether a ratio of sums over the hour's visits is further out than those of as many visits drawn from all.
+    /// Whether a ratio of sums over the hour's visits is more extreme than those of equally many visits drawn from all.
     fn differs(&self, of_visit: impl Fn(&IntervalStream) -> (f64, f64)) -> bool {
         let ratio = |sums: (f64, f64)| sums.0 / sums.1.max(1.0);
         let add = |sum: (f64, f64), one: (f64, f64)| (sum.0 + one.0, sum.1 + one.1);
@@ -201,7 +201,7 @@ impl<'a> Unlike<'a> {
     }
 }
 
-/// Widens the figures of an hour that do not differ from those of the whole time to hold these.
+/// Widens the figures of an hour that do not differ from those of the whole time, to include those.
 fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) {
     let widened = |own: Estimate, of_day: Estimate, differs: bool| {
         if differs || !of_day.is_resolved() { own } else { union(own, Some(of_day)) }
@@ -221,7 +221,7 @@ fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) 
     hour.iops = widened(hour.iops, of_day.iops, mean);
     hour.bytes_per_second = widened(hour.bytes_per_second, of_day.bytes_per_second, mean);
     hour.stall_share = part(hour.stall_share, of_day.stall_share, false);
-    // Half a percent of an hour says nothing of the longest that came in it.
+    // Half a percent of an hour says nothing about its longest stall.
     hour.stall_longest_ns = hour.stall_longest_ns.map(|longest| Estimate { high: None, ..longest });
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
     const ROUNDS: u32 = 30;
 
-    /// Two hours of fifteen rounds each: reads of 100 us, in the second hour of so many.
+    /// Two hours of fifteen rounds each: reads of 100 us, in the second hour of the given time.
     fn two_hours(second_us: u64) -> Record {
         let mut record = testing::empty();
         let over = LongCheckPlan { duration_ns: 2 * HOUR_NS, rounds: ROUNDS, round_max_ns: 1, busy_max_ns: u64::MAX };
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(grades(&judged(two_hours(100), &["reads"])), [Grade::Pass; 2]);
     }
 
-    /// What one round alone met is not known to be that hour's: it may be that of the whole time.
+    /// What a single round met is not certain to belong to that hour: it may belong to the whole time.
     #[test]
     fn an_hour_that_does_not_differ_has_the_whole_times_interval_in_its_own() {
         let mut record = two_hours(100);
@@ -314,7 +314,7 @@ mod tests {
         assert!(stream.lat_mean_ns.high >= whole.high && stream.lat_mean_ns.low <= whole.low);
     }
 
-    /// Hours without a round were left out without a word.
+    /// Regression: hours without a round were silently left out.
     #[test]
     fn hours_without_a_round_are_counted_as_far_as_the_run_has_come() {
         let mut record = two_hours(100);
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(unseen(&record), 1);
     }
 
-    /// It passed for a whole day with six rounds of its first half.
+    /// Regression: six rounds of the first half passed for a whole day.
     #[test]
     fn a_step_that_failed_on_the_way_is_not_resolved() {
         let mut record = two_hours(100);
@@ -339,7 +339,7 @@ mod tests {
         assert!(judged.why.contains("no space"), "{}", judged.why);
     }
 
-    /// A class passed by what was measured of it.
+    /// Regression: a class passed by the part of it that was measured.
     #[test]
     fn a_class_that_is_measured_in_part_is_not_resolved_and_one_that_is_not_is_left_out() {
         let report = judged(two_hours(100), &["reads", "seqread"]);
@@ -351,7 +351,7 @@ mod tests {
         assert!(report.verdicts[0].judged[0].why.contains("not part of a round"));
     }
 
-    /// An hour failed where the whole was limited by the processors.
+    /// Regression: an hour failed although the whole was limited by the processors.
     #[test]
     fn an_hour_does_not_fail_for_what_the_processors_did() {
         let mut record = two_hours(400);

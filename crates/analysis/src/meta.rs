@@ -6,7 +6,7 @@ use qd1_model::plan::{FileOp, FilesWork, StepPlan, Work};
 use qd1_model::record::{Record, StepRecord};
 use qd1_model::{StepSummary, Summary};
 
-/// The table; none for runs in which no step does one thing with files alone.
+/// The table; `None` for runs in which no step does only one thing with files.
 #[must_use]
 pub fn table(record: &Record, summary: &Summary) -> Option<Meta> {
     let one_thing = |step: &StepPlan| match &step.work {
@@ -26,7 +26,7 @@ pub fn table(record: &Record, summary: &Summary) -> Option<Meta> {
     (!rows.is_empty()).then_some(Meta { rows })
 }
 
-/// One step's row; none where nothing succeeded.
+/// One step's row; `None` if nothing succeeded.
 fn row(record: &Record, step: &StepRecord, summed: &StepSummary, files: &FilesWork, op: FileOp) -> Option<MetaRow> {
     let stream = summed.streams.iter().find(|stream| stream.class == op.class())?;
     let seconds = step.runtime_ns.max(1) as f64 / 1e9;
@@ -54,14 +54,14 @@ fn row(record: &Record, step: &StepRecord, summed: &StepSummary, files: &FilesWo
     })
 }
 
-/// How many operations there were to do: of files that were made before, as many as were.
+/// The number of operations to do: for files made before, as many as there were.
 fn wanted(record: &Record, step: &StepRecord, files: &FilesWork, op: FileOp) -> u64 {
     let chunks = files.size.0 / files.chunk.0.max(1);
     match op {
         FileOp::Create => files.count,
         FileOp::BlockWrite | FileOp::BlockRewrite | FileOp::BlockRead => chunks,
         FileOp::Seek => files.seeks,
-        // Time alone decides how often directories are read.
+        // Only time decides how often directories are read.
         FileOp::List => 0,
         _ => {
             let before = record.steps.iter().take_while(|other| other.name != step.name);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_throughput_that_is_not_resolved_is_there_and_says_so() {
         let mut record = measured(FileOp::Create);
-        // Nothing is known of how it varied.
+        // Nothing is known about how it varied.
         record.steps[0].intervals.clear();
         let row = row_of(&record);
         assert!(row.bytes_per_second.is_some_and(|rate| rate.value.is_none()), "{row:?}");

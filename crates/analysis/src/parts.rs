@@ -1,4 +1,4 @@
-//! What is worked out of a run beside its figures, findings and verdicts: a row for each kind of part.
+//! What is derived from a run besides its figures, findings and verdicts: a row for each kind of part.
 
 use qd1_model::figure::Summary;
 use qd1_model::identity::Identity;
@@ -8,17 +8,17 @@ use qd1_model::{Finding, Record, Subject, Thresholds};
 
 use crate::{apps, filesystems, identify, limits, long_check, meta, predict, sweep, sync};
 
-/// What a part is worked out of.
+/// What a part is derived from.
 pub(crate) struct Judged<'a> {
     pub(crate) record: &'a Record,
     pub(crate) summary: &'a Summary,
-    /// Before they are merged.
+    /// Findings before they are merged.
     pub(crate) findings: &'a [Finding],
-    /// By which the classes were judged.
+    /// The thresholds by which the classes were judged.
     pub(crate) thresholds: &'a Thresholds,
 }
 
-/// Works out a part; nothing in runs without it.
+/// Derives a part; `None` in runs without it.
 type WorkOut = fn(&Judged<'_>) -> Option<Part>;
 
 /// All parts but [`alone`]'s.
@@ -39,8 +39,8 @@ pub(crate) const PARTS: [WorkOut; 8] = [
     },
 ];
 
-/// Returns the part that is all there is of a run: each filesystem of a comparison has an environment of its own, and so its own
-/// findings, which are in the table.
+/// Returns the part that makes up the whole run: each filesystem of a comparison has its own environment, and so its
+/// own findings, which are in its table.
 pub(crate) fn alone(record: &Record, summary: &Summary) -> Option<Part> {
     filesystems::compare(record, summary).map(IsPart::into_part)
 }

@@ -1,13 +1,14 @@
-//! Where a disk stands among those that others published (`reference.tsv`): reads by their median, commits by that of their
-//! sync; and among VPS that p99bench measured (`reference/vps.tsv`), by the tail of their durable appends.
+//! How a disk ranks among those that others published (`reference.tsv`): reads by their median, commits by that of
+//! their sync; and among VPS that p99bench measured (`reference/vps.tsv`), by the tail of their durable appends.
 //!
-//! p99bench's times are those of an O_SYNC write into allocated space. Such a write is durable when it returns, and each
-//! changes metadata, as the first write to each block of check's `wal` does: these two can be compared, and recycled blocks
-//! (`commit1`) with neither. The fdatasync that follows there has nothing left to write; what it takes (1/iops less the mean,
-//! 1 to 13 % of the whole in these results) is in no percentile, and is not made up here. docs/verdicts.md has the whole reasoning.
+//! p99bench's times are those of O_SYNC writes into allocated space. Such a write is durable when it returns, and each
+//! changes metadata, as the first write to each block of check's `wal` does: these two can be compared, but recycled
+//! blocks (`commit1`) with neither. The fdatasync that follows there has nothing left to write; its time (1/iops less
+//! the mean, 1 to 13 % of the whole in these results) is in no percentile, and is not estimated here. docs/verdicts.md
+//! has the whole reasoning.
 //!
-//! It judges nothing: the results are of products that somebody cared to publish, by other tools and on other machines, and
-//! no sample of what is sold.
+//! It judges nothing: the results are for products that somebody chose to publish, from other tools and machines, and
+//! not a sample of what is sold.
 
 use qd1_model::Summary;
 use qd1_model::identity::StorageKind;
@@ -41,8 +42,8 @@ pub fn rows() -> impl Iterator<Item = Row> {
     })
 }
 
-/// Returns where the disk of a check stands, by reads and by commits, where its figures are the disk's: what is not rated
-/// (`impressions`) has no place.
+/// Returns where the disk of a check stands, by reads and by commits, if its figures are the disk's: what is not rated
+/// (`impressions`) has no rank.
 pub(crate) fn of(summary: &Summary, impressions: &[Impression]) -> Vec<Standing> {
     let is_rated = |requests: &str| impressions.iter().any(|one| one.requests == requests && one.word.is_some());
     let read = summary.stream("qd1", OpClass::Read).and_then(|stream| stream.lat_p50_ns.value);
@@ -77,7 +78,7 @@ pub fn vps() -> impl Iterator<Item = Vps> {
     })
 }
 
-/// Returns where the disk of a check stands among them, by each figure that it resolved, where its commits are rated.
+/// Returns how the disk of a check ranks among them, by each figure that it resolved, if its commits are rated.
 pub(crate) fn among_vps(summary: &Summary, impressions: &[Impression]) -> Vec<AmongVps> {
     let is_rated = impressions.iter().any(|one| one.requests == "commits" && one.word.is_some());
     let Some(wal) = summary.stream("wal", OpClass::Commit).filter(|_| is_rated) else { return Vec::new() };
@@ -139,7 +140,7 @@ mod tests {
         let best = among("lat_p99_ns", Some(1.0), |vps| vps.p99_ns).unwrap();
         assert_eq!((best.slower, best.of), (13, 13));
         assert_eq!(vps().map(|vps| vps.runs).sum::<u32>(), 17);
-        // Slower than 1.2 ms are one of three at Hetzner, netcup, two at OVH, all three at UpCloud, windcloud.
+        // These are slower than 1.2 ms: one of three at Hetzner, netcup, two at OVH, all three at UpCloud, windcloud.
         assert_eq!(among("lat_p99_ns", Some(1.2e6), |vps| vps.p99_ns).unwrap().slower, 8);
         assert!(among("lat_p999_ns", None, |vps| vps.p999_ns).is_none());
     }

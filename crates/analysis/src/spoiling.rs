@@ -1,18 +1,18 @@
-//! How much of a figure, or of a difference, what spoiled a run explains at most.
+//! The largest part of a figure, or of a difference, that the spoiling of a run can explain.
 //!
-//! What spoils a run mostly makes it slower by an amount that is not known. Waits for a processor are: the kernel counts what
-//! the workers waited, and the hypervisor what it took from them. Both are a sum of time, and however it was spread over the
-//! operations, a figure without it lies no further away than the worst spread puts it:
+//! What spoils a run mostly makes it slower by an unknown amount. Waits for a processor are known: the kernel counts
+//! how long the workers waited, and the hypervisor how much it took from them. Both are a sum of time, and however it
+//! was spread over the operations, a figure without it lies no further away than the worst spread puts it:
 //!
-//! - A mean, and a rate's inverse, can have lost no more than the sum over the number of operations.
-//! - A percentile can have been x instead of Q only if every operation up to it that now takes longer than x took x: the sum of
-//!   what these exceed x by is what waiting costs that pretence, so x is bounded from below (the worst case of the Wasserstein
-//!   distance between the two distributions, since waits only add).
+//! - A mean, and a rate's inverse, can have been raised by no more than the sum over the number of operations.
+//! - A percentile can have been x instead of Q only if every operation up to it that now takes longer than x took x. The
+//!   sum of their excess over x is the waiting that this assumes, so x is bounded from below (the worst case of the
+//!   Wasserstein distance between the two distributions, since waits only add).
 //!
-//! An operation that is in flight while its worker waits is delayed as well, so waits count once for each request in flight. A
-//! difference that is larger than that is one of the disks, and a figure that misses a bound by more is the disk's;
-//! of less nothing is concluded. What others read and wrote
-//! meanwhile, a limit that cut in, a cache that answered: how much these explain nobody knows.
+//! An operation that is in flight while its worker waits is delayed as well, so waits count once for each request in
+//! flight. A difference that is larger than that is one of the disks, and a figure that misses a bound by more is the
+//! disk's; from less, nothing is concluded. How much other things explain is not known: reads and writes of others, a
+//! limit that took effect, a cache that answered.
 
 use qd1_model::measured::Explained;
 use qd1_model::metric::{Better, Metric};
@@ -23,7 +23,7 @@ use qd1_model::{Finding, Hist, Record};
 
 use crate::detect;
 
-/// A bound above this says nothing.
+/// A bound above this is useless.
 const FACTOR_MAX: f64 = 100.0;
 
 /// How far an interval of the logarithm of a ratio has to be widened, downwards and upwards.
@@ -34,7 +34,7 @@ pub(crate) struct Slack {
 }
 
 impl Slack {
-    /// Of a side over the first one, whose figures may both be so many times as good.
+    /// For a side divided by the first one, whose figures may both be this many times as good.
     pub(crate) fn of(first: f64, other: f64, better: Better) -> Self {
         let (first, other) = (first.ln(), other.ln());
         match better {
@@ -43,14 +43,14 @@ impl Slack {
         }
     }
 
-    /// The larger of both as a factor; `None` where there is nothing to allow for.
+    /// The larger of both as a factor; `None` if there is nothing to allow for.
     pub(crate) fn factor(self) -> Option<f64> {
         let most = self.down.max(self.up);
         (most > 0.0).then(|| most.exp())
     }
 }
 
-/// How much of each figure of a step these findings explain at most; empty where one of them may explain anything.
+/// The largest part of each figure of a step that these findings explain; empty if one of them may explain anything.
 pub(crate) fn explained(record: &Record, step: &StepRecord, findings: &[&Finding]) -> Vec<Explained> {
     let Some(io) = detect::io_of(record, step) else { return Vec::new() };
     let Some(waited) = Waited::of(record, step, io, findings) else { return Vec::new() };
@@ -67,7 +67,7 @@ pub(crate) fn slack(metric: &Metric, first: Option<f64>, other: Option<f64>) -> 
     Some(Slack::of(first?, other?, metric.better))
 }
 
-/// What the workers of a step waited for a processor at most.
+/// The longest time that the workers of a step may have waited for a processor.
 struct Waited {
     /// All operations together, ns.
     sum_ns: f64,
@@ -76,7 +76,7 @@ struct Waited {
 }
 
 impl Waited {
-    /// `None` where a finding is about something else.
+    /// `None` if a finding is about something else.
     fn of(record: &Record, step: &StepRecord, io: &IoWork, findings: &[&Finding]) -> Option<Self> {
         let workers = detect::workers(io, step) as f64;
         let workers_ns = workers * step.runtime_ns as f64;
@@ -84,14 +84,14 @@ impl Waited {
         if !findings.iter().all(|finding| finding.id.detector() == Detector::CpuSpoiled) || workers_ns <= 0.0 {
             return None;
         }
-        // Whatever was taken from any processor may have been taken from a worker's.
+        // Time taken from any processor may have been taken from a worker's.
         let stolen_ns = step.steal * step.runtime_ns as f64 * f64::from(record.environment.cpus.max(1));
         let stolen_ns = if has(FindingId::CpuSpoiledSteal) { stolen_ns } else { 0.0 };
         let waited_ns = (step.cost.run_delay_ns as f64 + stolen_ns).min(workers_ns);
         Some(Self { sum_ns: waited_ns * f64::from(io.in_flight()) / workers, share: waited_ns / workers_ns })
     }
 
-    /// How many times as good each figure may be without the waits, at most.
+    /// The largest factor by which each figure may be better without the waits.
     fn figures(&self, stream: &Stream) -> Vec<(&'static str, f64)> {
         let lat = &stream.lat;
         let ios = lat.count().max(1) as f64;
@@ -109,7 +109,7 @@ impl Waited {
     }
 }
 
-/// How many times less a percentile may be at most without delays of `sum_ns` in all, however they were spread.
+/// The largest factor by which a percentile may be lower without delays of `sum_ns` in all, however they were spread.
 fn times_less(hist: &Hist, q: f64, sum_ns: f64) -> f64 {
     let rank = (q * hist.count() as f64).ceil().max(1.0) as u64;
     let value = hist.quantile(q) as f64;

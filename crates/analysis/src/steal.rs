@@ -2,9 +2,9 @@
 //!
 //! Steal is the share of the machine's processor time given to other guests (proc(5)).
 
-/// Share that is worth a warning.
+/// Share from which it warns.
 pub(crate) const STEAL_WARNING: f64 = 0.02;
-/// Share from which the hypervisor decides what the slowest hundredth takes.
+/// Share from which the hypervisor decides how long the slowest hundredth takes.
 pub(crate) const STEAL_TAIL: f64 = 0.03;
 /// Share from which all figures are spoiled.
 pub(crate) const STEAL_CRITICAL: f64 = 0.10;

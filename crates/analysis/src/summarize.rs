@@ -11,7 +11,7 @@ use crate::apps::Shortfall;
 use crate::tail;
 use qd1_stats::{self as stats, Belief, CrossEstimates, CrossStep, Quantiles, Series, Stalls, at_own_times, union};
 
-/// What a latency without waits may be off by, relative ([`qd1_model::Hist::to_two_digits`]).
+/// Relative error of a latency without waits ([`qd1_model::Hist::to_two_digits`]).
 const RESOLUTION: f64 = 0.005;
 
 /// Every figure of every step, with intervals.
@@ -52,7 +52,7 @@ pub fn summarize(record: &Record) -> Summary {
     Summary { steps }
 }
 
-/// What the steps of a run say of each other; nothing in a check over hours, whose steps see the same moments.
+/// What the steps of a run say about each other; nothing in a check over hours, whose steps see the same moments.
 pub(crate) fn cross_step(record: &Record) -> CrossStep {
     if record.plan.over.is_some() {
         return CrossStep::default();
@@ -66,7 +66,7 @@ fn visited(record: &Record) -> impl Iterator<Item = (&StepRecord, bool)> {
     planned.filter_map(|planned| Some((record.step(&planned.name)?, planned.is_open())))
 }
 
-/// What a background load did, each kind of operation.
+/// What a background load did, for each kind of operation.
 fn load(background: &Background) -> impl Iterator<Item = LoadSummary> {
     let seconds = background.runtime_ns.max(1) as f64 / 1e9;
     background.streams.iter().map(move |stream| LoadSummary {
@@ -89,15 +89,15 @@ fn summarize_stream(
     let in_run = |own: Estimate, of: &dyn Fn(&CrossEstimates) -> Estimate| union(own, around.as_ref().map(of));
     let of_sync = stream.sync_part.as_ref().map(|part| quantiles.of_part(part));
     let quantile = |q: f64| percentiles.at(q);
-    // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
+    // What the other steps saw is known for whole operations; their parts are assumed to be affected equally.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
     let medians = stream.sync_part.as_ref().map(|part| (part.quantile(0.5) as f64, stream.lat.quantile(0.5) as f64));
     let share_of_sync = medians.filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| (part / whole).min(1.0));
-    // No part takes longer than its whole, whatever the bins of the two are.
+    // No part takes longer than the whole, whatever the bins of the two are.
     let of_sync = of_sync.as_ref().map(|part| {
         let own = |q: f64| at_most(as_much(part.at(q), quantiles.at(q), quantile(q)), quantile(q));
         let [p50, p99] = [0.5, 0.99].map(own);
-        // Where there are too few, the sync has its usual share of what is known of the whole.
+        // If there are too few, the sync gets its usual share of what is known about the whole.
         let low = p50.low.or_else(|| Some(quantile(0.5).low? * share_of_sync?));
         ordered([Estimate { low, ..p50 }, p99])
     });
@@ -146,8 +146,8 @@ fn summarize_stream(
     }
 }
 
-/// What a figure is without the waits for a processor, where that is less than the whole by more than the histogram can be
-/// off; else the whole.
+/// A figure without the waits for a processor, if that is less than the whole by more than the histogram can be off;
+/// otherwise the whole.
 fn shorter_than(without: Estimate, whole: Estimate) -> Estimate {
     let Some((value, whole_value)) = without.value.zip(whole.value) else { return without };
     if value >= (1.0 - RESOLUTION) * whole_value {
@@ -167,11 +167,11 @@ fn at_most(figure: Estimate, whole: Estimate) -> Estimate {
     }
 }
 
-/// Percentiles of one stream with their intervals, by all that is known of the run.
+/// Percentiles of one stream with their intervals, using everything known about the run.
 pub(crate) struct Percentiles {
     quantiles: Quantiles,
     around: Option<CrossEstimates>,
-    /// What the other steps tell of its level.
+    /// What the other steps show about its level.
     belief: Belief,
     /// Whether requests came at their own times.
     is_open: bool,
@@ -202,7 +202,7 @@ impl Percentiles {
             let seen = Estimate { low, ..seen };
             return if self.is_open { at_own_times(seen, q) } else { seen };
         };
-        // Those without an answer are above it only where they are known to have waited longer.
+        // Those without an answer are above it only if they are known to have waited longer.
         let waited_ns = shortfall.waited_ns.unwrap_or(0.0);
         let among_answered =
             (!shortfall.hides(q)).then(|| at_own_times(self.quantiles.at(q / (1.0 - shortfall.share())), q));
@@ -214,7 +214,7 @@ impl Percentiles {
     }
 }
 
-/// The figure of a part, its limits as much further out as those of the whole's went from `own` to `seen`.
+/// The figure of a part, its limits widened as much as those of the whole were from `own` to `seen`.
 fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
     let further = |part: Option<f64>, own: Option<f64>, seen: Option<f64>| Some(part? * (seen? / own?));
     if own.is_resolved() && !seen.is_resolved() {
@@ -246,10 +246,10 @@ fn ordered<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 
 /// Operations and bytes per second.
 ///
-/// Four cases. Requests at their own times, all of them answered, have the rate that was asked for. File operations that
-/// take turns in a step have the rate over their own time. Where one fsync ends the step, the data is on the disk only
-/// after it: the rate is all bytes over all time, and it has no interval, because one drain is one observation. Otherwise
-/// it is the rate over the intervals.
+/// Four cases. Requests at their own times, all of them answered, have the requested rate. File operations that take
+/// turns in a step have the rate over their own time. If one fsync ends the step, the data is on the disk only after
+/// it: the rate is all bytes over all time, and it has no interval, because one drain is one observation. Otherwise it
+/// is the rate over the intervals.
 fn rates(
     step: &StepRecord,
     plan: Option<&StepPlan>,
@@ -260,14 +260,14 @@ fn rates(
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
     if is_as_asked {
-        // It was asked for, and is no figure of the disk.
+        // It was requested, and is not a figure of the disk.
         let seconds = step.runtime_ns.max(1) as f64 / 1e9;
         return (Estimate::exact(ios as f64 / seconds, ios), Estimate::exact(bytes / seconds, ios));
     }
     let files = plan.and_then(|plan| if let Work::Files(files) = &plan.work { Some(files) } else { None });
     let takes_turns = files.is_none_or(|files| files.ops.len() > 1);
     if takes_turns && is_of_many_files(class) {
-        // Workers spend their time beside each other.
+        // Workers run in parallel.
         let workers = files.map_or(1, |files| files.workers.max(1));
         let iops = stats::scaled(stats::rate_of_own_time(&step.intervals, class), f64::from(workers));
         let size = bytes / ios.max(1) as f64;
@@ -309,7 +309,8 @@ mod tests {
         assert!(!commits.lat_p999_ns.is_resolved(), "1,000 commits do not resolve p99.9");
     }
 
-    /// Coarser bins of the parts made a sync's p99 longer than its commit's, and a tail without waits differ from one with.
+    /// Regression: coarser bins of the parts made a sync's p99 longer than its commit's, and a tail without waits
+    /// differ from one with.
     #[test]
     fn no_part_is_longer_than_its_whole_and_rounding_is_no_wait() {
         let mut record = testing::record();
@@ -326,7 +327,8 @@ mod tests {
         assert_eq!(without.sync_p99_ns, commits.sync_p99_ns);
     }
 
-    /// Loads of programs at a rate had tails, and their rate an interval, as if the disk had set it.
+    /// Regression: loads of programs at a fixed rate had tails, and their rate had an interval, as if the disk had set
+    /// it.
     #[test]
     fn a_programs_load_at_a_rate_is_one_at_its_own_times() {
         let mut record = testing::record();
@@ -343,7 +345,7 @@ mod tests {
         assert_eq!(at_a_rate.iops.low, at_a_rate.iops.high);
     }
 
-    /// p99 was at least 1.39 ms, and p99.9 at least 0.96 ms.
+    /// Regression: p99 was at least 1.39 ms, and p99.9 at least 0.96 ms.
     #[test]
     fn limits_of_percentiles_do_not_contradict_each_other() {
         let of = |value, low, high| Estimate { value, low: Some(low), high, ..Estimate::default() };
@@ -381,7 +383,7 @@ mod tests {
     fn file_operations_are_counted_over_their_own_time() {
         let mut record = testing::empty();
         let step = testing::step(&mut record, "files", testing::io(Rw::Write, 4096, Sync::None, false), 10, 1_000_000);
-        // Creates take a tenth of each interval; what the rest of the time goes to is not theirs.
+        // Creates take a tenth of each interval; the rest of the time is spent on other things.
         step.streams[0].class = OpClass::Create;
         step.intervals.iter_mut().for_each(|interval| interval.streams[0].class = OpClass::Create);
         let creates = summarize(&record).stream("files", OpClass::Create).unwrap().iops;

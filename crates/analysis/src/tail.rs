@@ -4,12 +4,12 @@ use qd1_model::figure::TailTime;
 use qd1_model::hist::{coarse_index, coarse_low_ns};
 use qd1_model::record::Stream;
 
-/// Of so many operations one is among the slowest.
+/// One in this many operations is among the slowest.
 const TAIL_OF: u64 = 1000;
-/// The slowest are at least so many, and no more than one in ten.
+/// The slowest are at least this many, and no more than one in ten.
 const TAIL_MIN: u64 = 10;
 
-/// Of the slowest 0.1 % of the operations, at least ten; `None` where less than half of their time was looked at, or there
+/// For the slowest 0.1 % of the operations, at least ten; `None` if less than half of their time was examined, or there
 /// were fewer than a hundred.
 pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
     let looked_at = &stream.waits.as_ref()?.looked_at;
@@ -18,7 +18,7 @@ pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
         return None;
     }
     let bins: Vec<(u64, u64)> = stream.lat.bins().collect();
-    // From the slowest on, until these are all.
+    // From the slowest down, until all of these are counted.
     let (mut left, mut all_ns, mut seen_ns) = (ios, 0.0, 0.0);
     let (mut worked_ns, mut waited_ns) = (0.0, 0.0);
     for (lat_ns, count) in bins.into_iter().rev() {
@@ -30,7 +30,7 @@ pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
         let time_ns = lat_ns as f64 * taken as f64;
         all_ns += time_ns;
         let from_ns = coarse_low_ns(coarse_index(lat_ns));
-        // Those of a bin that were not looked at are taken to be like those that were.
+        // Those of a bin that were not examined are assumed to be like those that were.
         let like = looked_at.binary_search_by_key(&from_ns, |bin| bin.from_ns).ok().map(|at| looked_at[at]);
         if let Some(like) = like.filter(|like| like.lat_ns > 0) {
             let part = time_ns / like.lat_ns as f64;
@@ -58,7 +58,7 @@ mod tests {
         TimeSpent { from_ns: coarse_low_ns(coarse_index(at_ns)), ios, lat_ns: ios * at_ns, worked_ns, waited_ns }
     }
 
-    /// 10,000 operations, of which ten are the slowest: four of 5 ms and six of 1 ms, which are many.
+    /// 10,000 operations, of which ten are the slowest: four of 5 ms and six of 1 ms out of many.
     fn stream(looked_at: Vec<TimeSpent>) -> Stream {
         let mut lat = Hist::new();
         (0..9_900).for_each(|_| lat.record(100_000));

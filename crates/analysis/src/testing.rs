@@ -1,4 +1,4 @@
-//! Records built by hand for tests: a healthy disk by default, to be spoiled in one way by each test.
+//! Records built by hand for tests: a healthy disk by default, which each test spoils in one way.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
     }
 }
 
-/// Adds a step of `work` to `record`: `per_interval` operations of `lat_ns`, and a device that counted just them.
+/// Adds a step of `work` to `record`: `per_interval` operations of `lat_ns`, and a device that counted exactly those.
 pub(crate) fn step<'a>(
     record: &'a mut Record,
     name: &str,
@@ -146,13 +146,13 @@ pub(crate) fn run(detect: fn(&Record, &Summary) -> Vec<Finding>, record: &Record
     detect(record, &crate::summarize(record))
 }
 
-/// The same of one that follows the course of steps.
+/// The same for one that follows the course of steps.
 pub(crate) fn run_along(detect: fn(&Record, &[StepCourse]) -> Vec<Finding>, record: &Record) -> Vec<Finding> {
     let courses: Vec<StepCourse> = record.steps.iter().map(|step| StepCourse::of(&step.intervals)).collect();
     detect(record, &courses)
 }
 
-/// Reads whose slowest percent took 5 ms; without the waits for a processor, so long.
+/// Reads whose slowest percent took 5 ms; without the waits for a processor, the given time.
 pub(crate) fn with_waits(lat_ns: u64) -> Record {
     let mut record = record();
     let step = &mut record.steps[0];

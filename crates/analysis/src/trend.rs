@@ -1,4 +1,4 @@
-//! When a figure of many runs went to another level.
+//! When a figure of many runs changed its level.
 //!
 //! The method is that of [`qd1_stats::change`] for the intervals of a step, on the logarithms of the runs' figures, in time
 //! order: a segmentation proposes, Welch's t with allowance for dependence confirms. A level is at least ten runs, a step a
@@ -11,14 +11,14 @@ use qd1_model::trend::{KeptFigure, LevelChange};
 
 use qd1_stats::change::steps_of_few;
 
-/// Chance of a step in runs of one level that is accepted for each: they are tens, and not the thousands of intervals of a step.
+/// Accepted chance of a false step for each: there are tens of runs, not the thousands of intervals of a step.
 const DOUBT: f64 = 1e-3;
 
-/// What is kept of each run to be looked at over time.
+/// The figures saved for each run to be examined over time.
 const KEPT: [&str; 7] =
     ["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "sync_p50_ns", "sync_p99_ns", "iops", "bytes_per_second"];
 
-/// Returns the figures of a run that are kept for its trend.
+/// Returns the figures of a run that are saved for its trend.
 #[must_use]
 pub fn kept_figures(summary: &Summary) -> Vec<KeptFigure> {
     let mut kept = Vec::new();
@@ -61,7 +61,7 @@ mod tests {
 
     const FROM: [u64; 2] = [0, 1000];
 
-    /// Figures of so many runs that differ by a tenth among themselves, each level by its factor and its runs.
+    /// Figures of runs that scatter by a tenth, with a factor and a number of runs for each level.
     fn runs(seed: u64, levels: &[(usize, f64)]) -> Vec<f64> {
         let mut random = Random::new(seed);
         levels
@@ -71,7 +71,8 @@ mod tests {
             .collect()
     }
 
-    /// 20 runs after 30, which scatter by a tenth. Set on these seeds; on seeds 1000 to 1049, looked at once, the same.
+    /// 20 runs after 30, which scatter by a tenth. Tuned on these seeds; seeds 1000 to 1049, looked at once, gave the
+    /// same.
     #[test]
     fn a_step_is_found_where_it_is() {
         let found = |factor: f64| {
@@ -89,7 +90,7 @@ mod tests {
         );
     }
 
-    /// Where neighbours depend on each other, by half, a wandering level is taken for a step in one of twenty-five.
+    /// If neighbours are correlated by half, a wandering level is taken for a step in one of twenty-five.
     #[test]
     fn runs_of_one_level_have_no_change() {
         let changed = |dependence: f64, seed: u64| {

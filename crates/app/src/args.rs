@@ -10,18 +10,18 @@ use qd1_model::spec::Effort;
 use qd1_model::units::parse_duration_ns;
 use qd1_report::Format;
 
-/// The forms of a result: name, help text and value.
+/// The output formats of a result: name, help text and value.
 const FORMATS: [Choice<Format>; 7] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
     (
         "ndjson",
-        "One JSON object per line: verdicts, criteria, steps, findings, intervals, what the machine did, then the record",
+        "One JSON object per line: verdicts, criteria, steps, findings, intervals, machine activity, then the record",
         Format::Ndjson,
     ),
     ("csv", "One row per step, kind of operation and metric", Format::Csv),
     ("markdown", "Tables for an issue or a pull request", Format::Markdown),
-    ("post", "A dozen plain lines for a forum; names no host and no path, as with --redact", Format::Post),
+    ("post", "A dozen plain lines for a forum, without host names and paths (as with --redact)", Format::Post),
     ("openmetrics", "OpenMetrics, for Prometheus or node_exporter's textfile collector", Format::Openmetrics),
 ];
 
@@ -33,36 +33,36 @@ pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> im
     let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(names).map(|given| {
         let found = choices.iter().find(|(name, ..)| *name == given);
-        found.expect("the parser takes no other names").2
+        found.expect("the parser accepts no other names").2
     })
 }
 
 /// How to measure, and where the result goes: the same for every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// The shortest times; wider intervals
+    /// Use the shortest times: wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// The longest times; tighter intervals
+    /// Use the longest times: tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
     /// Size of the test file, for example 4G
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
-    /// Longest time of each step, for example 30s
+    /// Maximum time for each step, for example 30s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
-    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them
+    /// Run only these steps, separated by commas; * matches any characters. --dry-run lists them
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads
+    /// Measure commits again during buffered writes and reads: fsync on an idle disk is misleadingly fast
     #[arg(long)]
     pub(crate) with_load: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Your own thresholds instead of the built-in ones (see docs/thresholds.md)
+    /// Use the thresholds in this file instead of the built-in ones (see docs/thresholds.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
     /// Exit with code 3 if any verdict or criterion is this bad or worse
@@ -73,22 +73,22 @@ pub(crate) struct MeasureArgs {
 /// Arguments of every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Seed of all random choices (offsets, data, arrivals), to repeat a run exactly
+    /// Seed for all random choices (offsets, data, arrivals), to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Show what would be done: steps, time, bytes written, space
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Space of the filesystem that stays free [default: a tenth of it, at most 4 GiB]
+    /// Space to leave free on the filesystem [default: a tenth of it, at most 4 GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) leave_free: Option<Bytes>,
-    /// Measure also where files are kept in memory (tmpfs): then nothing is judged
+    /// Also measure a filesystem in memory (tmpfs); nothing is judged then
     #[arg(long)]
     pub(crate) in_memory: bool,
     /// Do not save the run in the history
     #[arg(long)]
     pub(crate) no_save: bool,
-    /// No progress on stderr
+    /// Show no progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -98,10 +98,10 @@ pub(crate) struct CommonArgs {
 /// Arguments of commands that issue requests themselves.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: measures qd1 itself)
     #[arg(long, value_name = "ENGINE", value_parser = engine)]
     pub(crate) engine: Option<EngineChoice>,
-    /// Overwrite this block device; must name PATH again (with a job file: the device, file or directory of its files)
+    /// Overwrite this block device; must repeat PATH (with a job file: the device, file or directory that it uses)
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ pub(crate) enum FailOn {
 
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_parser = choice(&FORMATS), default_value = "human")]
     pub(crate) format: Format,
     /// The same as --format json
@@ -132,13 +132,13 @@ pub(crate) struct OutputArgs {
     pub(crate) redact: bool,
 }
 
-/// Where text goes, how much of it, and whether with colour: also of commands that have forms of their own.
+/// Where text goes, how much of it there is, and whether it has colour; also for commands with their own formats.
 #[derive(Debug, Args)]
 pub(crate) struct DestinationArgs {
     /// Write the result to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// All figures with their intervals and all that was found, not only what fits on a screen
+    /// Show all figures with their intervals and all findings, not only what fits on a screen
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// When to use colour; auto means on a terminal, unless NO_COLOR is set
@@ -154,12 +154,12 @@ impl DestinationArgs {
 }
 
 impl OutputArgs {
-    /// The form of the result.
+    /// The format of the result.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 
-    /// Whether names are left out: where it was asked for, and in what is made to be shared.
+    /// Whether names are left out: on request, and in formats made for sharing.
     pub(crate) fn is_redacted(&self) -> bool {
         self.redact || self.format() == Format::Post
     }
@@ -193,7 +193,7 @@ pub(crate) const fn effort(quick: bool, full: bool) -> Effort {
     }
 }
 
-/// Parses a length of time, ns.
+/// Parses a duration, ns.
 ///
 /// # Errors
 /// When the text is not a time, or the time is a thousand hours or more.
@@ -201,7 +201,7 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
         // The sum of a few of these still fits into a `u64` of nanoseconds.
         Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
-        Ok(_) => Err("that is longer than a thousand hours".to_owned()),
+        Ok(_) => Err("longer than a thousand hours; choose a shorter time".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! What a run is judged by, and the judgement: with names or, where it is to be shared, without.
+//! The thresholds of a run, and the analysis that applies them: with names, or without them for a report to be shared.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::given;
 /// The thresholds of a run.
 pub(crate) struct Bounds {
     thresholds: Thresholds,
-    /// Whether they are the user's own, whose words name something.
+    /// Whether they are the user's own, whose texts may contain names.
     are_own: bool,
 }
 
 impl Bounds {
-    /// Returns the user's own, or the built-in ones of such a run.
+    /// Returns the user's thresholds, or the built-in ones for this kind of run.
     ///
     /// # Errors
-    /// When the user's own cannot be read or are wrong.
+    /// When the user's thresholds cannot be read or are invalid.
     pub(crate) fn of_run(subject: Subject, own: Option<&Path>) -> Result<Self> {
         Ok(Self { thresholds: given::thresholds(subject, own)?, are_own: own.is_some() })
     }
@@ -38,7 +38,7 @@ impl Bounds {
             return Ok(qd1_analysis::analyse(record, &self.thresholds));
         }
         // Redacted before it is analysed: no sentence can then quote what was removed.
-        let shared = redact(&record).context("this run cannot be redacted, and is not shown")?;
+        let shared = redact(&record).context("this run cannot be redacted, so it is not shown")?;
         let own = self.are_own.then(|| redact_thresholds(&self.thresholds, &record));
         Ok(qd1_analysis::analyse(shared, own.as_ref().unwrap_or(&self.thresholds)))
     }

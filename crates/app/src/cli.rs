@@ -39,7 +39,7 @@ use option_help::worded;
 mod option_help;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
+Exit codes: 0 done; 1 the run failed; 2 usage error; 3 a threshold failed (--fail-on); 4 the target is not safe \
 to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted (what was measured so far is printed and \
 kept).";
 
@@ -54,7 +54,7 @@ impl Cli {
 
     /// Reads the command line, parsed and as typed. Ends the program on a usage error or a request for help.
     pub(crate) fn read() -> (Self, CommandLine) {
-        // One definition for both: building it is most of what a short command costs.
+        // One definition for both: building it takes most of the time of a short command.
         let mut definition = Self::definition();
         let parsed = definition.try_get_matches_from_mut(std::env::args_os());
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
@@ -81,11 +81,11 @@ fn end(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// Returns a better error for a name that is not UTF-8: clap does not say which.
+/// Returns a better error for a name that is not UTF-8: clap does not say which name it is.
 fn not_utf8(error: &clap::Error) -> Option<clap::Error> {
     use clap::error::ErrorKind::InvalidUtf8;
     let name = std::env::args_os().skip(1).find(|arg| arg.to_str().is_none())?;
-    let message = format!("{name:?} is not UTF-8, and no report could name it; rename the file, or link to it\n");
+    let message = format!("{name:?} is not UTF-8, so no report could name it; rename the file, or make a link to it\n");
     (error.kind() == InvalidUtf8).then(|| clap::Error::raw(InvalidUtf8, message))
 }
 
@@ -102,7 +102,7 @@ fn misspelt(error: &clap::Error, definition: &mut clap::Command, first: &str) ->
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("the commands are {}", commands.join(", ")),
     };
-    let message = format!("there is no command {first}, and no such file or directory; {hint}");
+    let message = format!("there is no command {first}, and no file or directory of that name; {hint}");
     Some(definition.error(clap::error::ErrorKind::InvalidSubcommand, message))
 }
 
@@ -112,33 +112,33 @@ fn no_effort(error: &clap::Error) -> Option<clap::Error> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_effort = matches!(flag.as_str(), "--quick" | "--full");
     (error.kind() == ErrorKind::UnknownArgument && is_effort).then(|| {
-        let message = format!("there is no {flag} here; --runtime sets the time of each load");
+        let message = format!("this command has no {flag}; --runtime sets the time of each load");
         clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n"))
     })
 }
 
-/// Returns a better error for what a command such as `app` does not have: clap names none of what it has.
+/// Returns a better error for an unknown subcommand of a command such as `app`: clap does not list the known ones.
 fn no_part(error: &clap::Error, definition: &mut clap::Command, first: &str) -> Option<clap::Error> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let known = names(definition.find_subcommand(first)?);
     let list = known.join(", ");
     let hint = match qd1_model::suggest::nearest(word, known.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean {meant}? It knows {list}"),
-        None => format!("it knows {list}"),
+        Some(meant) => format!("did you mean {meant}? Its subcommands are {list}"),
+        None => format!("its subcommands are {list}"),
     };
-    let message = format!("`qd1 {first}` does not know {}; {hint}", qd1_model::printable(word));
+    let message = format!("`qd1 {first}` has no subcommand {}; {hint}", qd1_model::printable(word));
     Some(definition.find_subcommand_mut(first)?.error(ErrorKind::InvalidSubcommand, message))
 }
 
-/// Returns an error about a number in words: clap shows those of the standard library.
+/// Returns a clearer error about a number: clap shows the text of the standard library.
 fn no_number(error: &clap::Error) -> Option<clap::Error> {
     let text = error.render().to_string();
     let better = text.replace("invalid digit found in string", "not a whole number");
     (better != text).then(|| clap::Error::raw(error.kind(), better.trim_start_matches("error: ")))
 }
 
-/// Tells what a disk will feel like to the programs on it, and proves it.
+/// Tells you what a disk will feel like to the programs on it, and proves it.
 #[derive(Debug, Parser)]
 #[command(name = "qd1", version, args_conflicts_with_subcommands = true, args_override_self = true)]
 #[command(disable_help_subcommand = true, after_help = ALL_OPTIONS)]
@@ -155,20 +155,20 @@ pub(crate) enum Command {
     /// Measure a disk and judge it, in about a minute (the default)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Check(CheckArgs),
-    /// Run a suite: one that is built in, or a TOML file of your own
+    /// Run a built-in suite, or your own from a TOML file
     ///
-    /// docs/suites.md says what such a file holds.
+    /// docs/suites.md describes the format of the file.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Run(RunArgs),
     /// Measure block size x iodepth x rw: knees and limits
     ///
-    /// Finds where more depth only adds latency, where a limit on IOPS becomes one on MB/s, and what a bound on latency
-    /// allows.
+    /// Finds where more depth only adds latency, where the limit changes from IOPS to MB/s, and which depth a bound on
+    /// latency allows.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sweep(SweepArgs),
     /// Find rate limits: IOPS, MB/s, burst and refill
     ///
-    /// docs/method/limits.md says how.
+    /// docs/method/limits.md explains how.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
     /// Measure file operations, or run bonnie++'s whole job
@@ -178,30 +178,30 @@ pub(crate) enum Command {
     Meta(MetaArgs),
     /// Compare all ways to make writes durable, and name the settings
     ///
-    /// The settings are those of databases that use the fastest.
+    /// The settings are the database settings that use the fastest way.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sync(SyncArgs),
-    /// Send one request after another, a line for each, as ping does
+    /// Send one request at a time and print a line for each, like ping
     #[command(after_help = ping::EXIT_CODES, args_override_self = true)]
     Ping(PingArgs),
-    /// Find out what kind of storage it is
+    /// Find out what kind of storage this is
     ///
     /// NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(IdentifyArgs),
-    /// Print each request of a disk, and why its syncs are slow (root)
+    /// Print each request to a disk, and why its syncs are slow (root)
     ///
-    /// Who asked for it, how long it waited, how long the device took; as biosnoop, with nothing installed.
+    /// Who made it, how long it waited, and how long the device took; like biosnoop, with nothing to install.
     #[command(after_help = trace::EXAMPLE, args_override_self = true)]
     Trace(TraceArgs),
-    /// Show what the disks do now: iostat -x and vmstat in one
+    /// Show what the disks are doing now: iostat -x and vmstat in one
     ///
-    /// Requests, waits and use of each disk, processors, memory, data to be written, and pressure (PSI).
+    /// Requests, waits and utilisation of each disk; processors, memory, dirty data, and pressure (PSI).
     #[command(after_help = watch::EXAMPLE, args_override_self = true)]
     Watch(WatchArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk (root)
     ///
-    /// The same work on each, in rounds, with one table.
+    /// Does the same work on each, in rounds, and prints one table.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Filesystems(FilesystemsArgs),
     /// Find out whether commits survive a power cut
@@ -212,37 +212,37 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PowercutCommand,
     },
-    /// Undo what a killed run left: mounts, loop devices, files
+    /// Undo what a killed run left behind: mounts, loop devices, files
     Restore(RestoreArgs),
-    /// Run PostgreSQL, MySQL, etcd, SQLite, RocksDB or sysbench on it
+    /// Run PostgreSQL, MySQL, etcd, SQLite, RocksDB or sysbench
     #[command(after_help = EXIT_CODES)]
     App {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Predict what databases and etcd will do on it, from its commits
+    /// Predict how fast databases and etcd will be, from commits
     ///
-    /// PostgreSQL, MariaDB, etcd and SQLite; docs/method/predict.md says how, and how close it came.
+    /// PostgreSQL, MariaDB, etcd and SQLite; docs/method/predict.md explains how, and how accurate that was.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Predict(PredictArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
-    /// Compare runs, of qd1 or of other tools: better, worse, the same
+    /// Compare runs of qd1 or other tools: better, worse or the same
     ///
-    /// It also says what is undecided.
+    /// It also says which differences are undecided.
     #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
     /// Write runs as one HTML file with charts, or rank disks
     ///
-    /// --ranking makes the page that ranks disks; neither needs a network.
+    /// --ranking makes the page that ranks disks. Neither page needs a network.
     #[command(after_help = report::EXAMPLE)]
     Report(ReportArgs),
-    /// Draw one chart: to the terminal, as SVG or PNG
+    /// Draw one chart: in the terminal, as SVG or PNG
     ///
-    /// Of a run, of several over each other, or of a trend.
+    /// Of one run, of several runs in one chart, or of a trend.
     #[command(after_help = plot::EXAMPLE)]
     Plot(PlotArgs),
-    /// List, show, tag, remove, export saved runs; show trends
+    /// List, show, tag, remove or export saved runs; show trends
     #[command(after_help = history::EXAMPLE)]
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports
@@ -250,20 +250,20 @@ pub(crate) enum Command {
     /// Also when called as `fio`; see docs/fio.md.
     #[command(disable_help_flag = true)]
     Fio {
-        /// As fio takes them; `qd1 fio --help` lists them
+        /// fio's arguments; `qd1 fio --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Print the JSON Schema of what `--json` prints
+    /// Print the JSON Schema of the output of `--json`
     Schema(SchemaArgs),
     /// Print the completions for a shell: bash, zsh, fish and others
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man(ManArgs),
-    /// Print the version; with --verbose, what this machine offers
+    /// Print the version; with --verbose, what this machine supports
     ///
-    /// io_uring, O_TMPFILE, BPF.
+    /// For example io_uring, O_TMPFILE and BPF.
     Version(VersionArgs),
     /// Print the help of a command, or a page on a topic
     ///
@@ -354,7 +354,7 @@ fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// Returns true if its value names a file that is read, unlike the one that the result is written to.
+/// Returns true if its value names a file that is read, as opposed to the file for the result.
 fn is_input(arg: &Arg) -> bool {
     arg.get_value_parser().type_id() == TypeId::of::<std::path::PathBuf>() && arg.get_id() != "output"
 }

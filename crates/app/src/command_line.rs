@@ -49,7 +49,7 @@ impl CommandLine {
     pub(crate) fn rerun_command(&self, changes: &[(&str, String)]) -> Vec<String> {
         let mut command = vec!["qd1".to_owned()];
         let mut seen = Vec::new();
-        // A value that was decided takes the place of all that were typed for it.
+        // A value that was decided replaces all values typed for that option.
         let mut changed = |id: &str, value: &str| match changes.iter().position(|(of, _)| *of == id) {
             Some(at) if seen.contains(&at) => None,
             Some(at) => {
@@ -88,20 +88,20 @@ impl CommandLine {
 
     /// Returns the error for a path that does not exist. It may be a mistyped command: `qd1 histroy` parses as a path.
     pub(crate) fn missing(&self, path: &Path) -> Problem {
-        // Where the command is there, its path is meant.
+        // After the name of a command it can only be a path.
         let first = std::env::args_os().nth(1).unwrap_or_default();
         if self.commands.iter().any(|command| *command == *first.to_string_lossy()) {
             return qd1_runner::place::missing(path);
         }
         let text = path.to_string_lossy();
         match nearest(&text, self.commands.iter().map(String::as_str)) {
-            Some(command) => {
-                Problem::usage(format!("there is no {text:?} here; did you mean the command `qd1 {command}`?"))
-            }
-            // A bare word is meant as a command more often than as a path.
+            Some(command) => Problem::usage(format!(
+                "there is no file or directory {text:?}; did you mean the command `qd1 {command}`?"
+            )),
+            // A bare word is more often meant as a command than as a path.
             None if !text.contains(['/', '.']) && !text.is_empty() => {
                 let commands = self.commands.join(", ");
-                Problem::usage(format!("there is no {text:?} here, and no such command; the commands are {commands}"))
+                Problem::usage(format!("there is no file, directory or command {text:?}; the commands are {commands}"))
             }
             None => qd1_runner::place::missing(path),
         }

@@ -1,4 +1,4 @@
-//! Suites and thresholds of the user's own: files of TOML.
+//! The user's own suites and thresholds, which are TOML files.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use qd1_model::{Problem, Subject, printable};
 use qd1_suites::thresholds;
 use qd1_system::source::{self, Kind};
 
-/// What people write by hand is shorter by far.
+/// Files written by hand are much shorter.
 const BYTES_MAX: u64 = 1 << 20;
 const SUITE: Kind = Kind { name: "a suite", most: BYTES_MAX };
-const THRESHOLDS: Kind = Kind { name: "a file of thresholds", most: BYTES_MAX };
+const THRESHOLDS: Kind = Kind { name: "a thresholds file", most: BYTES_MAX };
 
 /// Reads the suite in a file.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn suite(path: &Path) -> Result<Suite, Problem> {
 /// Returns the thresholds for a run about `subject`: the user's own, or the built-in ones.
 ///
 /// # Errors
-/// When the user's own cannot be read or are wrong.
+/// When the user's own cannot be read or are invalid.
 pub(crate) fn thresholds(subject: Subject, own: Option<&Path>) -> Result<Thresholds, Problem> {
     match own {
         Some(path) => thresholds::own(&printable(&path.to_string_lossy()), &source::read_text(path, THRESHOLDS)?),

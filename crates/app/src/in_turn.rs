@@ -1,4 +1,5 @@
-//! The procedure of a run that measures two places in turn: as a session's, with two of everything but the time.
+//! The procedure of a run that measures two places in turn: like that of a session, with two of everything except the
+//! time.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -39,20 +40,20 @@ pub(crate) struct Request<'a> {
     pub(crate) in_memory: bool,
     pub(crate) no_save: bool,
     pub(crate) quiet: bool,
-    /// Steps that limits name, of which each has to be measured.
+    /// Steps that limits name; each of them must be measured.
     pub(crate) limited: Vec<&'a str>,
     pub(crate) to: &'a DestinationArgs,
 }
 
-/// What came of it.
+/// The outcome.
 pub(crate) enum Outcome {
     /// Both places were measured.
     Measured(Box<Measured>),
-    /// Nothing was: it was a dry run, or stopped.
+    /// Nothing was measured: it was a dry run, or was stopped.
     Over(ExitCode),
 }
 
-/// Two runs that were measured in turn, as they are compared.
+/// Two runs that were measured in turn, ready to be compared.
 pub(crate) struct Measured {
     pub(crate) groups: [Group; 2],
     pub(crate) pairs: Pairs,
@@ -98,7 +99,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
         command: command.clone(),
         machine: &machine,
         cancel: signals.stop(),
-        // Both places are visited as often.
+        // Both places are visited equally often.
         more_visits: &|_, _, _| Vec::new(),
     };
     let contexts = [context(&ids[0]), context(&ids[1])];
@@ -130,7 +131,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
     Ok(Outcome::Measured(Box::new(Measured { groups, pairs: Pairs::new(&pairs), has_failed })))
 }
 
-/// Refuses a limit of a step that is not measured, before anything is.
+/// Refuses a limit on a step that is not measured, before anything is measured.
 fn knows_all(plan: &Plan, limited: &[&str]) -> Result<()> {
     let Some(unknown) = limited.iter().find(|name| plan.step(name).is_none()) else { return Ok(()) };
     let names: Vec<&str> = plan.steps.iter().map(|step| step.name.as_str()).collect();
@@ -141,7 +142,7 @@ fn knows_all(plan: &Plan, limited: &[&str]) -> Result<()> {
     Err(Problem::usage(format!("--fail-if: step {} is not measured; {hint}", printable(unknown))).into())
 }
 
-/// Two places on one filesystem have half of its room each.
+/// Gives each of two places on the same filesystem half of its space.
 fn share_space(places: &mut [Place; 2]) {
     let device = |place: &Place| std::fs::metadata(&place.path).map(|found| found.dev()).ok();
     if device(&places[0]).is_none() || device(&places[0]) != device(&places[1]) {
@@ -180,15 +181,15 @@ fn plans(request: &Request<'_>, places: &[Place; 2], seed: u64) -> Result<[Plan;
     if is_same { Ok(plans) } else { both(Some(least)) }
 }
 
-/// What would be done at both places.
+/// Describes what would be done at both places.
 fn dry_run(plans: &[InTurn; 2]) -> String {
     let [first, second] = [&plans[0].plan, &plans[1].plan];
     let whole = as_one([first, second]);
     let writes = Bytes(first.writes_max().0.saturating_add(second.writes_max().0));
     let again = if second.target.path == first.target.path {
-        format!("and the same again in {}, in turn, visit by visit\n", second.target.path.display())
+        format!("and the same again in {}, alternating visit by visit\n", second.target.path.display())
     } else {
-        format!("and in turn, visit by visit:\n{}", qd1_report::plan::dry_run(second))
+        format!("and, alternating visit by visit:\n{}", qd1_report::plan::dry_run(second))
     };
     format!(
         "{}{again}both      at most {}, and at most {writes} written\n",
@@ -222,7 +223,7 @@ fn command(request: &Request<'_>, places: &[Place; 2], seed: u64) -> Vec<String>
     command
 }
 
-/// What the places are called beside each other.
+/// Returns names that tell the places apart.
 fn names(places: &[Place; 2]) -> [String; 2] {
     let words = [0, 1].map(|side| places[side].path.to_string_lossy().into_owned());
     match qd1_runs::find::names(&words).as_slice() {
@@ -242,9 +243,9 @@ mod tests {
         place
     }
 
-    /// Two test files on one filesystem take the room of both, and what has to stay free is free once.
+    /// Two test files on one filesystem share its space, and the space to leave free counts once.
     #[test]
-    fn two_places_on_one_filesystem_share_its_room() {
+    fn two_places_on_one_filesystem_share_its_space() {
         let dir = tempfile::tempdir().unwrap();
         let mut places = [place(dir.path(), 24), place(dir.path(), 24)];
         let before = plan::space(&places[0]);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_one_name_are_told_apart() {
+    fn places_of_the_same_name_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let same = [place(dir.path(), 24), place(dir.path(), 24)];
         assert_eq!(names(&same), ["first", "second"]);

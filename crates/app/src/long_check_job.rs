@@ -1,4 +1,4 @@
-//! The job of `qd1 check --over`: rounds spread over hours, each kept in the history as soon as it is over.
+//! The job of `qd1 check --over`: rounds spread over hours, each saved in the history as soon as it ends.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::suite_job::{Overrides, SuiteJob};
 pub(crate) struct LongCheckJob<'a> {
     how: How<'a>,
     store: Store,
-    /// Held until the run is kept for the last time.
+    /// Held until the run is saved for the last time.
     taken: Option<Lock>,
 }
 
@@ -34,7 +34,7 @@ enum How<'a> {
 }
 
 impl<'a> LongCheckJob<'a> {
-    /// A new one.
+    /// Starts a new check.
     ///
     /// # Errors
     /// When there is no history to keep its rounds.
@@ -43,18 +43,18 @@ impl<'a> LongCheckJob<'a> {
         Ok(Self { how: How::New(suite), store: history()?, taken: None })
     }
 
-    /// The rest of the one whose id begins with `id`.
+    /// Continues the check whose id begins with `id`.
     ///
     /// # Errors
-    /// When there is none, or its time is over.
+    /// When there is no such check, or its time is over.
     pub(crate) fn resume(id: &str, destroy: Option<PathBuf>) -> Result<Self> {
         let store = history()?;
         let taken = take(&store, &store.load(id)?.id)?;
-        // Another process may have had it until just now.
+        // Another process may have held it until just now.
         let record = store.load(id)?;
         let refuse = |why: &str| Err(Problem::usage(format!("run {} {why}", record.id)).into());
         if record.plan.over.is_none() {
-            return refuse("is not a check over hours; only `qd1 check --over` can be resumed");
+            return refuse("was not started with --over; only runs of `qd1 check --over` can be resumed");
         }
         if !record.is_unfinished() {
             return refuse(&format!("has already finished; `qd1 history show {}` prints it", record.id));
@@ -71,7 +71,7 @@ impl<'a> LongCheckJob<'a> {
 fn history() -> Result<Store> {
     qd1_runs::history::path()
         .and_then(|path| Store::open_for_rounds(&path))
-        .context("a check over hours is kept after each round, so that it can be resumed")
+        .context("qd1 check --over needs the history: it saves each round there, so that the check can be resumed")
 }
 
 impl Job for LongCheckJob<'_> {
@@ -125,34 +125,34 @@ impl Job for LongCheckJob<'_> {
             earlier,
         )?;
         if failure.as_ref().is_some_and(|error| error.is::<Taken>()) {
-            // What is kept is the other's.
+            // The saved run belongs to the other process.
             return Err(Taken.into());
         }
         if record.is_unfinished() && record.over.is_some() {
-            message::print(format_args!("qd1: to continue: qd1 check --resume {}", record.id));
+            message::print(format_args!("qd1: to continue, run: qd1 check --resume {}", record.id));
         }
         let is_empty = record.steps.iter().all(|step| step.streams.is_empty() && step.fault.is_empty());
         Ok((!is_empty).then_some(Measured { record, failure, files: None }))
     }
 }
 
-/// Refuses to go on at another place: what was measured before would be mixed with it.
+/// Refuses to continue at another place, whose results would be mixed with those measured before.
 fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<&Path>) -> Result<()> {
     let target = &record.plan.target;
     let path = place.path.display();
     if destroy::is_allowed(place, named)? != (target.kind == TargetKind::BlockDestroy) {
         let message = match target.kind {
             TargetKind::BlockDestroy => format!("this run overwrites {path}; to continue, add --destroy {path}"),
-            _ => format!("this run does not overwrite {path}; leave --destroy out"),
+            _ => format!("this run does not overwrite {path}; leave out --destroy"),
         };
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     let (then, now) = (&record.environment, &machine.environment(&place.path));
     if let Some(difference) = qd1_probe::same_disk::difference(then, now) {
-        let message = format!("{path} is not on the disk that this run measured ({difference}); is that one mounted?");
+        let message = format!("{path} is not on the disk that this run measured ({difference}); is that disk mounted?");
         return Err(Problem::usage(message).into());
     }
-    // What is overwritten has to be known for certain, and what the devices are called may change with each start.
+    // A disk to overwrite must be identified for certain, and device names may change with each boot.
     let [before, after] = [then, now].map(|machine| machine.devices.first().map(|device| device.identity.as_str()));
     if target.kind == TargetKind::BlockDestroy && (before != after || before.is_none_or(str::is_empty)) {
         let message = format!(
@@ -165,20 +165,20 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
     Ok(())
 }
 
-/// Takes a run for this process.
+/// Locks a run for this process.
 ///
 /// # Errors
-/// [`Taken`] when another process has it; else when nothing can be written beside the history.
+/// [`Taken`] when another process has it; otherwise when nothing can be written next to the history.
 fn take(store: &Store, id: &str) -> Result<Lock> {
     Lock::take(&store.lock_file(id))?.ok_or_else(|| Taken.into())
 }
 
-/// Keeps each round in the history.
+/// Saves each round in the history.
 struct Kept<'a> {
     store: &'a mut Store,
     taken: &'a mut Option<Lock>,
     reopen: &'a dyn Fn() -> Result<Store>,
-    /// A round could not be kept.
+    /// Whether a round could not be saved.
     is_behind: bool,
 }
 
@@ -187,13 +187,13 @@ impl Keep for Kept<'_> {
         self.store.begin(record)
     }
 
-    /// A round that cannot be kept is not lost while the run goes on: it is kept with the next one.
+    /// A round that cannot be saved is not lost while the run continues: it is saved with the next one.
     fn round(&mut self, before: &Record, round: &Round) -> Result<()> {
         let mut keep = || {
             // Somebody has removed the history, or put another one in its place.
             if !self.store.is_in_place() {
                 let store = (self.reopen)()?;
-                // That of the old one is of no use, and must not be in the way of the new one.
+                // The lock of the old one is useless, and must not block that of the new one.
                 *self.taken = None;
                 *self.taken = Some(take(&store, &before.id)?);
                 store.begin(before)?;
@@ -208,7 +208,7 @@ impl Keep for Kept<'_> {
         match keep() {
             Err(error) if !error.is::<Taken>() => {
                 self.is_behind = true;
-                message::print(format_args!("qd1: a round was not kept yet: {error:#}"));
+                message::print(format_args!("qd1: a round was not kept; it is saved with the next one: {error:#}"));
                 Ok(())
             }
             kept => kept,
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.
+    /// Saves three rounds, and does something before the second and the third; returns the numbers of the rounds saved.
     fn rounds_kept(before_second: impl FnOnce(&Path), before_third: impl FnOnce(&Path)) -> Vec<u32> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.db");
@@ -244,13 +244,14 @@ mod tests {
         found.over.unwrap().rounds.iter().map(|round| round.number).collect()
     }
 
-    /// What was kept after somebody had removed the history was lost with the process.
+    /// Regression: rounds saved after somebody had removed the history were lost with the process.
     #[test]
-    fn a_history_that_was_removed_is_begun_again_with_all_that_was_measured() {
+    fn a_removed_history_is_started_again_with_everything_measured() {
         assert_eq!(rounds_kept(|path| std::fs::remove_file(path).unwrap(), |_| {}), [0, 1, 2]);
     }
 
-    /// A round that could not be kept once was lost, and one that had no run there ended the run as another's.
+    /// Regression: a round that could not be saved at once was lost, and one whose run was missing from the history
+    /// ended the run as if another process had it.
     #[test]
     fn a_round_that_could_not_be_kept_is_kept_with_the_next() {
         let change = |path: &Path, sql: &str| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();

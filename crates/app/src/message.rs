@@ -1,5 +1,5 @@
-//! Messages on stderr. A run does not end because nobody can read them, and what names from outside hold reaches no
-//! terminal as it is.
+//! Messages on stderr. A run does not end because nobody can read them, and control characters in names from outside
+//! do not reach the terminal.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use qd1_report::fitted;
 
 use crate::terminal;
 
-/// Prints a text; a stderr that is closed or full changes nothing.
+/// Prints a text; errors, for example because stderr is closed, are ignored.
 pub(crate) fn print(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "{}", printable_lines(&text.to_string()));
 }
@@ -19,7 +19,7 @@ pub(crate) fn print(text: impl Display) {
 pub(crate) fn print_error(error: &Error) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let text = printable_lines(&format!("qd1: {error:#}")).into_owned();
-    // A log keeps what belongs together in one line.
+    // Only a terminal gets line breaks: in a log, a message stays on one line.
     let text = fitted(&text, terminal::columns(std::io::stderr()));
     let text = text.trim_end().strip_prefix("qd1:").unwrap_or_default();
     let _ = writeln!(anstream::stderr().lock(), "{red}qd1:{red:#}{text}");

@@ -1,4 +1,4 @@
-//! The disk that a command watches: named itself, or by a path on it.
+//! The disk that a command watches, named directly or by a path on it.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -14,12 +14,12 @@ use qd1_probe::sampler::counted_device;
 /// When there is no such disk or path, or no single disk is known below it.
 pub(crate) fn named_disk(machine: &Machine, target: &Path) -> Result<String> {
     let shown = printable(&target.to_string_lossy()).into_owned();
-    // A word without a directory names a disk, if there is one of that name, and else a file here.
+    // A word without a directory names a disk if there is one of that name, otherwise a file here.
     let as_name = Path::new("/dev").join(target);
     let is_disk = std::fs::metadata(&as_name).is_ok_and(|found| found.file_type().is_block_device());
     let path = if is_disk && target.components().count() == 1 { &as_name } else { target };
     if !Path::new("/sys/block").exists() {
-        return Err(Problem::new(ProblemKind::Capability, "/sys is not mounted here: mount -t sysfs sysfs /sys").into());
+        return Err(Problem::new(ProblemKind::Capability, "/sys is not mounted; run: mount -t sysfs sysfs /sys").into());
     }
     if !path.exists() {
         return Err(
@@ -28,7 +28,8 @@ pub(crate) fn named_disk(machine: &Machine, target: &Path) -> Result<String> {
     }
     let devices = machine.environment(path).devices;
     let Some(found) = counted_device(&devices) else {
-        return Err(Problem::usage(format!("{shown}: no block device is known below it; name the disk")).into());
+        let message = format!("{shown}: the block device below it is not known; name the disk instead");
+        return Err(Problem::usage(message).into());
     };
     Ok(found.name.clone())
 }

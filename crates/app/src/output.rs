@@ -18,7 +18,7 @@ use qd1_system::destination::Destination;
 use qd1_system::inputs;
 use qd1_system::state::default_path;
 
-/// Returns the style that the destination can show, and that was asked for.
+/// Returns the requested style, as far as the destination supports it.
 pub(crate) fn style(args: &DestinationArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let (width, height) = terminal::size(std::io::stdout());
@@ -61,7 +61,7 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
     create_temporary(path, &there).map(drop)
 }
 
-/// Refuses a file that this command reads, the history among them: a result would take its place.
+/// Refuses a file that this command reads, including the history: the result would replace it.
 fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
     let history: Option<PathBuf> = default_path(|name| std::env::var_os(name)).ok();
     if history.as_ref().is_some_and(|history| is_of_history(path, history)) {
@@ -84,7 +84,7 @@ fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
     Err(Problem::usage(format!("{option} {}: {what}; name another file", path.display())).into())
 }
 
-/// Whether a path is where the history is or will be, or a file that SQLite keeps beside it.
+/// Whether a path is where the history is or will be, or a file that SQLite keeps next to it.
 fn is_of_history(path: &Path, history: &Path) -> bool {
     let place = |path: &Path| {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -103,8 +103,8 @@ fn is_of_history(path: &Path, history: &Path) -> bool {
     given.0 == dir && end.is_some_and(is_beside)
 }
 
-/// Returns what may be paths among the arguments of this process, but for those that name what may be written: known before
-/// anything is read. What arguments do not show, [`inputs`] knows once it is opened.
+/// Returns the arguments of this process that may be paths, except those that name what may be written. They are known
+/// before anything is read; [`inputs`] knows the files that arguments do not show, once these are opened.
 fn arguments() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut words = std::env::args_os().skip(1);
@@ -134,7 +134,7 @@ fn arguments() -> Vec<PathBuf> {
 /// Creates a file to be written in place, or empties it; fifos, terminals and the like are opened as they are.
 ///
 /// # Errors
-/// When it cannot be opened, or is a disk. `option` is what names it.
+/// When it cannot be opened, or is a disk. `option` is the option that names it.
 pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
     let there = destination(option, path)?;
     refuse_in_use(option, path)?;
@@ -147,11 +147,10 @@ pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Checks, before measuring, that [`create_in_place`] will succeed: a file that is there is not emptied, one that is not
-/// is not made.
+/// Checks, before measuring, that [`create_in_place`] will succeed, without emptying or creating the file.
 ///
 /// # Errors
-/// As it.
+/// As for [`create_in_place`].
 pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
     let there = destination(option, path)?;
     refuse_in_use(option, path)?;
@@ -165,8 +164,8 @@ pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
     Ok(checked.map_err(cannot)?)
 }
 
-/// Follows links, so that a link remains a link; none of another user. What is there may be written: no directory, no
-/// socket, which cannot be opened, and no block device, mounted or not, whose data a result would overwrite.
+/// Follows links, so that a link remains a link, but not links of another user. Refuses a directory, a socket, which
+/// cannot be opened, and a block device, mounted or not, whose data a result would overwrite.
 fn destination(option: &str, path: &Path) -> Result<Destination> {
     let shown = path.display();
     let directory = || Problem::usage(format!("{option} {shown}: is a directory; name a file"));
@@ -187,7 +186,7 @@ fn destination(option: &str, path: &Path) -> Result<Destination> {
 
 fn disk(option: &str, path: &Path) -> Problem {
     let message =
-        format!("{option} {}: is a block device, whose data would be overwritten; name a file", path.display());
+        format!("{option} {}: is a block device, and its data would be overwritten; name a file", path.display());
     Problem::new(ProblemKind::Unsafe, message)
 }
 
@@ -232,34 +231,34 @@ fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedT
         // The umask is applied to it.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    // Of the error only its kind: its path is one of ours.
+    // Only the kind of the error: its text names our temporary file.
     let file = builder.tempfile_in(there.dir_path()).map_err(|error| cannot(error.kind().into()))?;
     if let Some(old) = old {
-        // Before the permissions, which it may reset. Only root can give a file away; another user's stays the writer's.
+        // Before the permissions, which this may reset. Only root can give a file away; else it stays the writer's.
         let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.st_uid), Some(old.st_gid));
         file.as_file().set_permissions(Permissions::from_mode(old.st_mode & 0o777)).map_err(cannot)?;
     }
     Ok(file)
 }
 
-/// Writes `text` to stdout, or to the file of `-o`. Where that cannot be written any more, it goes to stdout, and is not
-/// lost.
+/// Writes `text` to stdout, or to the file of `-o`. If that file can no longer be written, the text goes to stdout, so
+/// that it is not lost.
 ///
 /// # Errors
-/// When it cannot be written where it was to go. A closed pipe (`| head`) is not an error.
+/// When it cannot be written to its destination. A closed pipe (`| head`) is not an error.
 pub(crate) fn write(args: &DestinationArgs, text: &str) -> Result<()> {
     write_bytes(args, printable_output(text).as_bytes())
 }
 
-/// The same of what may be no text.
+/// Writes bytes that may not be text, like [`write()`].
 ///
 /// # Errors
-/// As of it.
+/// As for [`write()`].
 pub(crate) fn write_bytes(args: &DestinationArgs, bytes: &[u8]) -> Result<()> {
     let Some(path) = &args.output else { return print(bytes) };
     write_to(path, bytes).inspect_err(|_| {
         if print(bytes).is_ok() {
-            message::print("qd1: could not write -o; the report is on stdout");
+            message::print("qd1: could not write the file of -o; the report is on stdout instead");
         }
     })
 }
@@ -272,10 +271,10 @@ fn print(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Renames a finished file over the one at `path`; special files are written in place, and so is one that no other can
-/// be renamed over: a mount point, or another user's in a sticky directory.
+/// Renames a finished file over the one at `path`. Special files are written in place, and so are files that renaming
+/// cannot replace: a mount point, or another user's file in a sticky directory.
 fn write_to(path: &Path, bytes: &[u8]) -> Result<()> {
-    // Its own text names a path of ours.
+    // The error's own text names our temporary file.
     let cannot = |error: std::io::Error| {
         let error = error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error);
         anyhow::Error::new(error).context(format!("cannot write {}", path.display()))

@@ -21,9 +21,9 @@ const LINE_EVERY_NS: u64 = 10_000_000_000;
 
 /// Blocks from this size on are moved about as fast as the test file is written, bytes.
 const LARGE: u32 = 64 << 10;
-/// The file is written for so long before its speed is believed.
+/// The file is written for this long before its speed is used to estimate the time.
 const LOOK_NS: u64 = 1_000_000_000;
-/// The whole time is told again where it is so much shorter than the longest that was told first.
+/// The estimate is printed again if it is shorter than the first one by this factor.
 const SHORTER: f64 = 1.2;
 
 /// Progress of one run.
@@ -37,11 +37,11 @@ pub(crate) struct Progress {
     line_ns: u64,
     /// Whether the steps are so many and so short that a line for each would only scroll by.
     brief: bool,
-    /// While a test file is written whose time was told as its longest alone.
+    /// Set while a test file is written of which only the longest time was printed.
     writing: Option<Writing>,
 }
 
-/// A test file that is written.
+/// A test file that is being written.
 struct Writing {
     begin_ns: u64,
     bytes: u64,
@@ -49,10 +49,10 @@ struct Writing {
     steps: Vec<Later>,
 }
 
-/// A step that comes after it.
+/// A step that comes after the test file is written.
 struct Later {
     longest_ns: u64,
-    /// What it moves in all in large blocks, as the file's writing did; then it is over.
+    /// Total size that it moves in large blocks, as in writing the file; then it ends.
     bytes: Option<u64>,
 }
 
@@ -67,17 +67,18 @@ impl Later {
 }
 
 impl Writing {
-    /// Returns the time of the whole run where writing the file takes `whole_ns`, if that is much shorter than was told.
+    /// Returns the time of the whole run if writing the file takes `whole_ns`; `None` unless that is much shorter than
+    /// the time printed first.
     fn at_most(&self, whole_ns: u64) -> Option<u64> {
         let byte_ns = whole_ns as f64 / self.bytes.max(1) as f64;
         let step_ns = |step: &Later| match step.bytes {
             Some(bytes) => step.longest_ns.min((bytes as f64 * byte_ns) as u64 + VISIT_NS),
             None => step.longest_ns,
         };
-        let told_ns = self.steps.iter().map(|step| step.longest_ns).sum::<u64>() + self.longest_ns + OVERHEAD_NS;
+        let printed_ns = self.steps.iter().map(|step| step.longest_ns).sum::<u64>() + self.longest_ns + OVERHEAD_NS;
         let steps_ns: u64 = self.steps.iter().map(step_ns).sum();
         let at_most_ns = steps_ns + whole_ns.min(self.longest_ns) + OVERHEAD_NS;
-        (told_ns as f64 > SHORTER * at_most_ns as f64).then_some(at_most_ns)
+        (printed_ns as f64 > SHORTER * at_most_ns as f64).then_some(at_most_ns)
     }
 }
 
@@ -121,8 +122,8 @@ impl Progress {
         }
     }
 
-    /// Returns how many steps are done with this one, `[ 3/10]`, with the same width for every step: they may be visited in any
-    /// order.
+    /// Returns how many steps are done, including this one, as `[ 3/10]`; the width is the same for every step. Steps
+    /// may be visited in any order.
     fn position(&self) -> String {
         let count = self.steps.len().to_string();
         let number = (self.done + 1).min(self.steps.len().max(1));
@@ -140,14 +141,15 @@ impl Progress {
         self.line_ns = clock::now_ns();
     }
 
-    /// Tells the whole time again, once it is known how long the file takes.
+    /// Prints the estimate again, once it is known how long writing the file takes.
     fn revise_estimate(&mut self, whole_ns: u64) {
         if let Some(at_most_ns) = self.writing.take().and_then(|writing| writing.at_most(whole_ns)) {
-            self.print(&format!("at most {}, as fast as the test file is written", format_span_ns(at_most_ns)));
+            let longest = format_span_ns(at_most_ns);
+            self.print(&format!("at most {longest}, judging by how fast the test file is written"));
         }
     }
 
-    /// Shows a line that the next one replaces; without a terminal one line in ten seconds is printed.
+    /// Shows a line that the next one replaces; without a terminal, at most one line every ten seconds is printed.
     fn show(&mut self, line: &str) {
         match &self.mode {
             Mode::Quiet => {}
@@ -298,7 +300,7 @@ impl Progress {
     }
 }
 
-/// Returns a step's figures and what failed, each part by itself.
+/// Returns a step's figures and what failed, as separate parts.
 fn step_line(parts: Vec<String>, record: &StepRecord) -> String {
     let failed: u64 = record.errors.iter().map(|error| error.count).sum();
     let failed = match failed {
@@ -331,16 +333,16 @@ fn percentile(intervals: &[Interval], class: OpClass) -> String {
 mod tests {
     use super::*;
 
-    /// A minute was promised to a run that took half of that: a fast disk writes the file in no time.
+    /// Regression: a run that took half a minute was announced as a minute: a fast disk writes the file in no time.
     #[test]
-    fn the_time_is_told_again_where_the_file_is_written_fast() {
+    fn the_estimate_is_printed_again_if_the_file_is_written_fast() {
         let s = 1_000_000_000;
         let steps = || vec![Later { longest_ns: 40 * s, bytes: None }];
         let writing = Writing { begin_ns: 0, bytes: 2_000_000_000, longest_ns: 20 * s, steps: steps() };
         assert_eq!(writing.at_most(2 * s), Some(42 * s + OVERHEAD_NS));
         assert_eq!(writing.at_most(15 * s), None);
         assert_eq!(writing.at_most(100 * s), None);
-        // A step that reads what takes a tenth of that to write is over then.
+        // A step that reads a tenth as much as is written ends after about a tenth of the time.
         let whole = Later { longest_ns: 30 * s, bytes: Some(200_000_000) };
         let writing = Writing { steps: steps().into_iter().chain([whole]).collect(), ..writing };
         assert_eq!(writing.at_most(20 * s), Some(62 * s + VISIT_NS + OVERHEAD_NS));

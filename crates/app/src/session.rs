@@ -39,7 +39,7 @@ pub(crate) struct Request<'a> {
     pub(crate) common: &'a CommonArgs,
     /// The user's thresholds file.
     pub(crate) thresholds: Option<&'a Path>,
-    /// The grade from which on the exit code reports a failed threshold.
+    /// The mildest grade that makes the exit code report a failed threshold.
     pub(crate) fail_on: Option<FailOn>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) trait Job {
         Vec::new()
     }
 
-    /// Returns the id of the run that it goes on with; `None` for a new run.
+    /// Returns the id of the run that it continues; `None` for a new run.
     fn resumes(&self) -> Option<String> {
         None
     }
@@ -92,7 +92,7 @@ pub(crate) struct Measured {
     pub(crate) record: Record,
     /// The error that ended it early, if any.
     pub(crate) failure: Option<Error>,
-    /// What is removed once the record is kept.
+    /// Files to remove once the record is saved.
     pub(crate) files: Option<RunFiles>,
 }
 
@@ -114,8 +114,8 @@ pub(crate) struct Session<'a> {
     bounds: Bounds,
 }
 
-/// Notes what a command measures as what no output may replace: the path, and the files in which loop devices below it keep
-/// its data.
+/// Notes what a command measures, so that no output replaces it: the path, and the backing files of loop devices below
+/// it.
 pub(crate) fn note_place(machine: &Machine, path: &Path) {
     inputs::note(path);
     for device in machine.environment(path).devices.iter().filter(|device| !device.backing.is_empty()) {
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Checks the destination: again where more is known of what the command reads.
+    /// Checks the destination; called again once it is known which files the command reads.
     ///
     /// # Errors
     /// When it cannot be written, or is one of the files that are read or measured.
@@ -227,24 +227,24 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Notes what a run comes to. Without it the list judges the run anew, and so does its trend.
+/// Saves a run's headline and figures, so that lists and trends need not analyse the run again.
 pub(crate) fn note(store: &Store, report: &Report) {
     let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
     let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
 }
 
-/// Notes what `compare` takes of a run, which is worked out anew without it.
+/// Saves what `compare` needs from a run, so that it need not be computed again.
 pub(crate) fn note_measured(store: &Store, record: &Record, run: &qd1_model::measured::Measured) {
     let _ = store.note_measured(&record.id, compare::MEASURED_BY, run);
 }
 
-/// Returns what can be compared of a run.
+/// Returns the part of a run that can be compared.
 pub(crate) fn measured_of(report: &Report) -> qd1_model::measured::Measured {
     let spoilers = compare::spoilers(&report.record, &report.summary);
     compare::measured(&report.record, &report.summary, &spoilers)
 }
 
-/// Refuses a machine on which nothing could be measured: test files are opened again by their descriptors.
+/// Refuses a machine without `/proc`, on which nothing can be measured: test files are reopened by their descriptors.
 ///
 /// # Errors
 /// Where there is no `/proc`.
@@ -252,15 +252,15 @@ pub(crate) fn needs_proc() -> Result<()> {
     if Path::new("/proc/self/fd").exists() {
         return Ok(());
     }
-    let message = "/proc is not mounted here, and qd1 needs it: mount -t proc proc /proc";
+    let message = "/proc is not mounted, and qd1 needs it; run: mount -t proc proc /proc";
     Err(Problem::new(ProblemKind::Capability, message).into())
 }
 
-/// Returns the exit code of a run: that of the signal that ended it, also while nobody read its report, whatever else
-/// went wrong; else the outcome's.
+/// Returns the exit code of a run: that of the signal that ended it, whatever else went wrong and even if nobody read
+/// its report; otherwise that of the outcome.
 ///
 /// # Errors
-/// The outcome's, without a signal.
+/// The error of the outcome, if there was no signal.
 pub(crate) fn exit_code(outcome: Result<u8>) -> Result<ExitCode> {
     match (outcome, signals::received()) {
         (outcome, None) => outcome.map(ExitCode::from),
@@ -272,10 +272,10 @@ pub(crate) fn exit_code(outcome: Result<u8>) -> Result<ExitCode> {
     }
 }
 
-/// Refuses a place that keeps its files in memory, unless that is to be measured.
+/// Refuses a place that keeps its files in memory, unless the user wants to measure that.
 ///
 /// # Errors
-/// When it does.
+/// When it is refused.
 pub(crate) fn refuse_memory(place: &Place, is_wanted: bool) -> Result<(), Problem> {
     let filesystem = &place.filesystem;
     if is_wanted || filesystem.class != FilesystemClass::Memory {
@@ -325,9 +325,9 @@ pub(crate) fn open_store() -> Option<Store> {
         .ok()
 }
 
-/// Saves a run; says why where that is not possible. Returns whether it is kept.
+/// Saves a run, or prints why that is not possible. Returns whether it is saved.
 pub(crate) fn keep(store: &Store, record: &Record) -> bool {
-    // A history that was removed or replaced during the run is opened anew.
+    // A history that was removed or replaced during the run is opened again.
     let saved = if store.is_in_place() {
         store.save(record)
     } else {
@@ -337,7 +337,7 @@ pub(crate) fn keep(store: &Store, record: &Record) -> bool {
 }
 
 /// Returns 1 when a step or a request failed or a filesystem could not be made, 3 when a verdict, a criterion or a
-/// program's own rule is as bad as `--fail-on` or worse, else 0.
+/// program's own rule is as bad as `--fail-on` or worse, otherwise 0.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let record = &report.record;
     if has_failed(record) || record.mounts.iter().any(|mount| !mount.fault.is_empty()) {
@@ -351,7 +351,7 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     };
     let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
     let rules = report.parts.iter().flat_map(Part::grades);
-    // A class that could not be judged for want of a disk was not resolved.
+    // A class that could not be judged because there is no disk counts as not resolved.
     let unjudged = report.no_disk().filter(|_| report.record.plan.subject == Subject::Check);
     let verdicts = verdicts.chain(unjudged.map(|_| Grade::NotResolved));
     let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(outcome_code(&report, None), 1);
     }
 
-    /// A disk that returned EIO now and then gave exit code 0, also with `--fail-on fail`.
+    /// Regression: a disk that sometimes returned EIO gave exit code 0, even with `--fail-on fail`.
     #[test]
     fn a_request_that_failed_fails_the_run() {
         let mut report = samples::fast_nvme();

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 /// A second signal within this time is the same request: `timeout` sends one to the process and one to its group.
 const SAME_REQUEST: Duration = Duration::from_millis(500);
-/// Those of this process, once the handlers are installed.
+/// The signals of this process, once the handlers are installed.
 static INSTALLED: OnceLock<Signals> = OnceLock::new();
 
 /// Returns the exit code for the signal that this process has received so far, as [`Signals::exit_code`].
@@ -38,7 +38,7 @@ impl Signals {
         let ignored = ignored();
         let (first, notify) = UnixStream::pair().context("cannot set signal handlers")?;
         let ends = set_after_the_first(first).unwrap_or_else(|| signals.stop.clone());
-        // What is ignored from the start stays so: SIGHUP under nohup, SIGINT in the background of a script.
+        // Signals ignored from the start stay ignored: SIGHUP under nohup, SIGINT in the background of a script.
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0) {
             // In this order: with the flag already set, the default action (death) comes first.
             signal_hook::flag::register_conditional_default(signal, ends.clone())
@@ -47,7 +47,7 @@ impl Signals {
                 .and_then(|_| signal_hook::low_level::pipe::register(signal, notify.try_clone()?))
                 .context("cannot set signal handlers")?;
         }
-        // Beyond a limit of the file size (ulimit -f), the write is to fail and not the process.
+        // Beyond a file size limit (ulimit -f), the write should fail, not the process.
         signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot set signal handlers")?;
         let _ = INSTALLED.set(signals.clone());
         Ok(signals)
@@ -67,7 +67,7 @@ impl Signals {
     }
 }
 
-/// Longest sleep before [`nap_until`] looks whether to stop, ns.
+/// Longest sleep before [`nap_until`] checks whether to stop, ns.
 const STOP_CHECK_NS: u64 = 50_000_000;
 
 /// Sleeps until `until_ns` of the clock, or until `stop` is set.
@@ -81,7 +81,7 @@ pub(crate) fn nap_until(until_ns: u64, stop: &AtomicBool) {
     }
 }
 
-/// Returns a flag that a thread sets some time after the first signal; `None` where there can be no more threads.
+/// Returns a flag that a thread sets some time after the first signal; `None` if no more threads can be started.
 fn set_after_the_first(mut signal: UnixStream) -> Option<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = flag.clone();

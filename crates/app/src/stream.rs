@@ -1,11 +1,11 @@
-//! Output that is written while a command goes on, line by line.
+//! Output that is written line by line while a command runs.
 
 use std::io::ErrorKind;
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether nobody reads stdout any more, which a quiet disk would not show.
+/// Whether nobody reads stdout any more; while the disk is quiet, no failed write would show that.
 pub(crate) fn has_hung_up(stdout: &std::io::Stdout) -> bool {
     let mut waiting = [PollFd::new(stdout, PollFlags::empty())];
     let polled = poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));

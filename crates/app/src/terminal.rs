@@ -1,4 +1,4 @@
-//! How wide and how high the terminal behind a stream is.
+//! The size of the terminal behind a stream.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ pub(crate) fn size(stream: impl AsFd) -> (usize, usize) {
     (columns.unwrap_or(WIDTH), lines.unwrap_or(HEIGHT))
 }
 
-/// Returns the columns that lines have to fit; as many as they take where the stream is no terminal.
+/// Returns the columns that lines have to fit into; unlimited if the stream is not a terminal.
 pub(crate) fn columns(stream: impl AsFd + IsTerminal) -> usize {
     if stream.is_terminal() { size(stream).0 } else { usize::MAX }
 }

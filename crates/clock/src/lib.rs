@@ -18,14 +18,14 @@ pub fn now_ns() -> u64 {
 /// The clock as one engine reads it, several times a request.
 ///
 /// Where [`use_tsc`] found the processor's counter trustworthy it is read directly (about 10 ns), else
-/// CLOCK_MONOTONIC (about 25 ns). A copy of the scale, so that it is not fetched anew for every reading.
+/// CLOCK_MONOTONIC (about 25 ns). Holds a copy of the scale, so that it is not loaded again for every reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     tsc: tsc::Scale,
 }
 
 impl Clock {
-    /// The clock as calibrated by now: later calls of [`use_tsc`] do not change it.
+    /// The clock as calibrated so far: later calls of [`use_tsc`] do not change it.
     pub fn new() -> Self {
         Self { tsc: tsc::scale() }
     }
@@ -48,7 +48,7 @@ impl Default for Clock {
 
 /// CLOCK_MONOTONIC, in nanoseconds.
 ///
-/// By libc's call rather than rustix's: the latter finds the vDSO itself and does not survive callgrind, with
+/// Uses libc's call rather than rustix's: the latter finds the vDSO itself and does not survive callgrind, with
 /// which the cost of a request is counted. Not inlined, to keep it out of the way of the counter.
 #[inline(never)]
 pub fn monotonic_ns() -> u64 {
@@ -60,7 +60,7 @@ pub fn wall_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// Time since the machine was booted, in nanoseconds, with that in which it slept.
+/// Time since the machine was booted, in nanoseconds, including suspended time.
 pub fn boot_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
@@ -83,11 +83,11 @@ const SPIN_NS: u64 = 80_000;
 pub fn sleep_until(until_ns: u64) {
     // An interrupted sleep ends early; the spin below still keeps the promise.
     nap_until(until_ns.saturating_sub(SPIN_NS));
-    // No spin_loop(): a hypervisor takes the processor away from who executes many of its instructions.
+    // No spin_loop(): a hypervisor takes the processor away from guests that execute many of its instructions.
     while now_ns() < until_ns {}
 }
 
-/// Sleeps until `until_ns`, or a little less where a signal comes, without spinning: for pauses, whose end is no
+/// Sleeps until `until_ns`, or a little less if a signal comes, without spinning: for pauses, whose end is not a
 /// request's due time, and where the processor is better left to others.
 pub fn nap_until(until_ns: u64) {
     let left_ns = until_ns.saturating_sub(now_ns());

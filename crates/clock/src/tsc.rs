@@ -11,7 +11,7 @@ static PER_TICK: AtomicU64 = AtomicU64::new(0);
 /// [`Scale::offset_ns`].
 static OFFSET_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How long the scale is measured.
+/// How long it takes to measure the scale.
 const CALIBRATION_NS: u64 = 20_000_000;
 
 #[cfg(target_arch = "x86_64")]
@@ -70,7 +70,7 @@ fn pair() -> (u64, u64) {
 }
 
 /// Reads the processor's counter from now on if `clocksource`, the kernel's, is `tsc`: the kernel has then
-/// checked that it is constant, runs on in sleep and agrees between processors. To be called once, before any
+/// checked that it is constant, keeps running during sleep and agrees between processors. Call it once, before any
 /// worker starts; takes 20 ms. Returns whether it is used.
 pub fn use_tsc(clocksource: &str) -> bool {
     let used = PER_TICK.load(Ordering::Acquire) != 0;
@@ -98,7 +98,7 @@ pub fn use_tsc(clocksource: &str) -> bool {
 mod tests {
     use super::*;
 
-    // One test, since it is one counter.
+    // A single test, since there is a single counter.
     #[test]
     fn the_counter_keeps_to_the_monotonic_clock_within_1e_3() {
         assert!(!use_tsc("hpet"), "a source that is not trusted is not used");
@@ -111,7 +111,7 @@ mod tests {
         let end = pair();
         let counted_ns = scaled(end.0 - begin.0, scale().per_tick);
         let spent_ns = end.1 - begin.1;
-        // Time that is kept over a network moves the monotonic clock by up to 5e-4.
+        // Network time synchronisation adjusts the monotonic clock by up to 5e-4.
         assert!((counted_ns as f64 / spent_ns as f64 - 1.0).abs() < 1e-3, "{counted_ns} ns against {spent_ns} ns");
         assert!(use_tsc("hpet"), "what is in use stays so");
     }

@@ -1,4 +1,4 @@
-//! Drives one engine without the rest of qd1: the subject of the cost and peer benchmarks (`cargo xtask bench`).
+//! Drives one engine without the rest of qd1, for the cost and peer benchmarks (`cargo xtask bench`).
 //!
 //! `drive --engine psync --file PATH --ios N [--iodepth 1] [--rw randread] [--direct 1] [--bs 4096] [--size BYTES]
 //! [--runtime SECONDS] [--batch 1]` prints one JSON line. The file must exist and be fully written.
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue)?;
     let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
-    let lat = &outcome.streams.first().ok_or("nothing was done")?.lat;
+    let lat = &outcome.streams.first().ok_or("no request completed")?.lat;
     println!(
         "{}",
         serde_json::json!({

@@ -1,8 +1,8 @@
 //! Engines that do one request at a time: a request completes inside `submit`. They have the fewest moving parts
 //! and are best at depth 1.
 //!
-//! They differ in the system calls alone, which are their [`Calls`]: those of reading and writing lie in `sync.rs`,
-//! those on mapped memory in `mmap.rs`.
+//! They differ only in their system calls, which are their [`Calls`]: those that read and write are in `sync.rs`, those
+//! on mapped memory in `mmap.rs`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) trait Calls {
     /// Writes at `op.offset`; returns how many bytes were written.
     fn write(&mut self, handles: &Handles, op: &Op, buffer: &[u8]) -> Result<usize, Errno>;
 
-    /// Syncs or trims; the result as [`Done`] has it.
+    /// Syncs or trims; returns the result as in [`Done`].
     fn sync_or_trim(&mut self, handles: &Handles, op: &Op) -> i32 {
         handles.sync_or_trim(op)
     }

@@ -1,4 +1,5 @@
-//! Page-aligned buffers, one per slot, filled with data that neither compresses nor deduplicates, or does so as asked.
+//! Page-aligned buffers, one per slot, filled with data that neither compresses nor deduplicates, or does so as
+//! requested.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -13,8 +14,8 @@ use crate::error::EngineError;
 /// Data is made unique at this granularity: the smallest block that storage deduplicates.
 const STAMP_EVERY: usize = 4096;
 
-/// Requests so large hold enough data of their own: their slots are alike but for the stamps, so that what is written, as the
-/// test file is, does not depend on which of several requests in flight completes first.
+/// Requests this large hold enough distinct data: their slots are identical except for the stamps, so that the data
+/// written, for example to the test file, does not depend on which of several requests in flight completes first.
 const ALIKE_FROM: usize = 1 << 20;
 
 /// A block of memory cut into equal, page-aligned slots that the kernel reads and writes while I/O is in flight.
@@ -25,7 +26,7 @@ pub struct Buffers {
     length: usize,
     stride: usize,
     slots: u32,
-    /// Where stamps begin: at 0, or behind the buffer for data that is to repeat.
+    /// Where stamps begin: at 0, or after the end of the buffer for data that is to repeat.
     first_stamp: usize,
 }
 

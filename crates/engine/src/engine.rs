@@ -11,12 +11,12 @@ use crate::request::{Done, Op, Slot};
 
 /// Something that performs requests and times them.
 ///
-/// The contract, checked by one suite over all engines (`tests/contract.rs`): the number of every request taken
+/// The contract, checked by one suite for all engines (`tests/contract.rs`): the number of every request taken
 /// by `submit` comes back exactly once, with `issued <= submitted <= completed`; a failing request is a [`Done`]
-/// with a negative result, not an error; nothing is allocated once warm.
+/// with a negative result, not an error; nothing is allocated after warm-up.
 ///
-/// An engine that completes its requests inside of `submit` has only [`Engine::one`] to write: `submit` and `reap` are
-/// then as given here.
+/// An engine that completes its requests inside `submit` implements only [`Engine::one`]; the default `submit` and
+/// `reap` suffice.
 pub trait Engine {
     /// Which engine this is.
     fn kind(&self) -> EngineKind;
@@ -24,7 +24,7 @@ pub trait Engine {
     /// The engine's clock: real, or virtual for the simulated device.
     fn now_ns(&mut self) -> u64;
 
-    /// Whether taking a request and completing it are two things, so that slat and clat are figures of their own.
+    /// Whether taking a request and completing it are separate, so that slat and clat are separate figures.
     fn queues(&self) -> bool {
         false
     }
@@ -63,13 +63,14 @@ pub trait Engine {
     }
 
     /// Performs one request from issue to completion on the buffer of slot `number`: what `submit` and `reap` do
-    /// together, without lists, since depth 1 is what users wait for. Nothing else may be in flight.
+    /// together, without lists, since depth 1 matters most to users. Nothing else may be in flight.
     ///
     /// # Errors
     /// Only when the engine itself is broken; a request's own failure is its `Done`.
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError>;
 
-    /// What the kernel did not grant the engine (registered buffers, say), for the Record; empty when nothing.
+    /// What the kernel did not grant the engine (registered buffers, for example), for the Record; empty if it granted
+    /// all.
     fn caveat(&self) -> String {
         String::new()
     }
@@ -78,7 +79,7 @@ pub trait Engine {
 /// What an engine is opened on.
 #[derive(Clone)]
 pub struct Setup {
-    /// The open files, at most 65,536. The caller keeps them open for the engine's life. Empty only for `null` and
+    /// The open files, at most 65,536. The caller keeps them open for the engine's lifetime. Empty only for `null` and
     /// `sim`.
     pub files: Vec<RawFd>,
     /// Most requests in flight.
@@ -99,14 +100,14 @@ pub struct Tuning {
     pub fixedbufs: bool,
     /// io_uring: register the files with the kernel once.
     pub registerfiles: bool,
-    /// io_uring: a kernel thread takes the requests, without system calls of ours.
+    /// io_uring: a kernel thread takes the requests, so that we make no system calls.
     pub sqthread_poll: bool,
     /// io_uring and pvsync2: poll for completions instead of waiting for an interrupt. For direct I/O on devices that
     /// can; others answer EOPNOTSUPP (io_uring) or ignore it (pvsync2).
     pub hipri: bool,
-    /// io_uring: plain reads and writes; false for vectors of one. Registered buffers are never vectors.
+    /// io_uring: plain reads and writes; false for one-element vectors. Registered buffers are never vectors.
     pub nonvectored: bool,
-    /// Flags of sync_file_range: those of [`crate::SYNC_FILE_RANGE_WAIT_BEFORE`] and its kin.
+    /// Flags of sync_file_range: [`crate::SYNC_FILE_RANGE_WAIT_BEFORE`] and the related ones.
     pub sync_file_range: u32,
     /// psync: each write carries RWF_DSYNC, so that it is durable when it returns.
     pub write_dsync: bool,

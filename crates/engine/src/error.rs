@@ -13,7 +13,7 @@ pub enum EngineError {
     /// The kernel refused an operation on a path.
     #[error("{op} {}: {} ({}){}", path.display(), errno_name(*errno), said(*errno), hint(*errno, op))]
     Path {
-        /// What was tried: `open`, `fallocate`, ...
+        /// The operation: `open`, `fallocate`, ...
         op: &'static str,
         /// The path it was tried on.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum EngineError {
     #[error("{0}")]
     Threads(String),
     /// A worker thread panicked.
-    #[error("a worker died: {0}; please report this as a bug")]
+    #[error("a worker thread failed: {0}; please report this as a bug")]
     Worker(String),
 }
 
@@ -68,18 +68,18 @@ fn as_people_name_it(path: PathBuf) -> PathBuf {
 /// Advice for this errno, if there is any.
 fn hint(errno: Errno, op: &str) -> &'static str {
     match errno {
-        Errno::ACCESS | Errno::PERM => "; choose a place that this user may use, or run as root",
-        Errno::ROFS => "; the filesystem is read-only, choose another place",
+        Errno::ACCESS | Errno::PERM => "; choose a place that this user has access to, or run as root",
+        Errno::ROFS => "; the filesystem is read-only: choose another place",
         Errno::NOSPC | Errno::DQUOT => "; free some space or give a smaller --size",
         Errno::NOENT => "; check the path",
-        Errno::FBIG => "; the filesystem, or `ulimit -f`, allows no file this large: give a smaller --size",
+        Errno::FBIG => "; the filesystem or `ulimit -f` does not allow a file this large: give a smaller --size",
         Errno::BUSY => "; it is in use (mounted, or part of a volume): nothing was written",
-        Errno::INVAL if op.contains("O_DIRECT") => "; this filesystem refuses direct I/O",
+        Errno::INVAL if op.contains("O_DIRECT") => "; this filesystem does not support direct I/O",
         _ => "",
     }
 }
 
-/// What the system says of an errno, without its number: `Permission denied`.
+/// The system's text for an errno, without its number: `Permission denied`.
 fn said(errno: Errno) -> String {
     errno.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A scratch directory in /tmp was called /proc/self/fd/5.
+    /// A scratch directory in /tmp was reported as /proc/self/fd/5.
     #[test]
     fn a_path_that_begins_at_a_descriptor_has_the_name_of_what_is_open() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! File operations as programs make them: create, stat, read, list, rename, link, delete; and one large file written,
-//! rewritten, read and sought in, as bonnie++ does. Files are numbered and their names computed, so that a million
+//! rewritten, read and sought in, as in bonnie++. Files are numbered and their names computed, so that a million
 //! take no memory.
 
 mod block;
@@ -35,30 +35,30 @@ use names::NameKind;
 use qd1_clock as clock;
 use tree::GroupNames;
 
-/// Share of the time of a step that does several things, for creating, percent; deleting takes what it takes, since
-/// nothing may stay.
+/// In a step that does several things, the share of the time for creating, percent; deleting has no limit, since
+/// nothing may be left.
 const CREATE_SHARE: u64 = 50;
 /// Share for each of the others, percent.
 const OTHER_SHARE: u64 = 20;
 
-/// Workers' intervals: a 64th of the longest. A thousand files take ten milliseconds or a minute, and what is known of
-/// a figure rests on how it changed from one interval to the next.
+/// Workers' intervals: a 64th of the longest. A thousand files take ten milliseconds or a minute, and the precision of
+/// a figure is judged by how it changed from one interval to the next.
 const INTERVAL_NS: u64 = INTERVAL_MAX_NS / 64;
 const INTERVAL_MAX_NS: u64 = 100_000_000;
-/// Beyond so many, neighbours are joined: while it runs, and at the end.
+/// Beyond this many, neighbouring intervals are joined: while it runs, and at the end.
 const INTERVALS_RUNNING: usize = 800;
 const INTERVALS_KEPT: usize = 400;
 
 /// How often the watcher is called.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs `work` on the files of `tree`, and leaves there what it does not delete.
+/// Runs `work` on the files of `tree`, and leaves behind what it does not delete.
 ///
-/// Where space, quota or write permission is missing the step ends as failed; other failures are counted, while they
+/// If space, quota or write permission is missing, the step ends as failed; other failures are counted as long as they
 /// are few.
 ///
 /// # Errors
-/// When a directory or the large file cannot be opened, or no step before made the files that `work` needs.
+/// When a directory or the large file cannot be opened, or no earlier step created the files that `work` needs.
 pub fn run_files(
     work: &FilesWork,
     stop: &Stop,
@@ -94,7 +94,7 @@ pub fn run_files(
     for op in &work.ops {
         step.phase(*op, tree, watch)?;
         let is_over = matches!(step.outcome.ended, Ended::Interrupted | Ended::Failed);
-        // A step that makes and deletes its files deletes them whatever happens: they are its own.
+        // A step that creates and deletes its files deletes them whatever happens: they belong to it.
         if is_over && work.ops.last() != Some(&FileOp::Delete) {
             break;
         }
@@ -146,7 +146,7 @@ impl Step<'_> {
         tree: &mut Tree,
         watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<(), EngineError> {
-        // What an earlier phase wrote out at its end is inside the time up to here.
+        // The time up to here includes what an earlier phase wrote out at its end.
         self.outcome.end_fsync_ns = 0;
         let (done, wanted, broken) =
             if op.is_block() { self.block(op, tree, watch)? } else { self.many(op, tree, watch)? };
@@ -192,7 +192,7 @@ impl Step<'_> {
         Ok((done, wanted, phase.broken))
     }
 
-    /// Operations on one large file; the same.
+    /// The same for operations on one large file.
     fn block(
         &mut self,
         op: FileOp,
@@ -200,7 +200,7 @@ impl Step<'_> {
         watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<(u64, u64, bool), EngineError> {
         if op != FileOp::BlockWrite && !tree.has_block {
-            return Err(EngineError::Plan("no step before it wrote the large file it needs".to_owned()));
+            return Err(EngineError::Plan("no earlier step wrote the large file it needs".to_owned()));
         }
         tree.has_block = true;
         let path = tree.block_path();
@@ -209,13 +209,13 @@ impl Step<'_> {
         let before = self.ios;
         let workers = if op == FileOp::Seek { self.work.workers } else { 1 };
         let phase = self.in_workers(op, workers, watch, |index, lane| block.run(index, lane))?;
-        // Seekers sync one beside the other: the longest is what is waited for.
+        // Seekers sync in parallel: the longest sync determines the wait.
         let sync_ns = phase.values.iter().copied().max().unwrap_or(0);
         self.outcome.end_fsync_ns += sync_ns;
         Ok((self.ios - before, wanted, phase.broken))
     }
 
-    /// When a phase stops, done or not.
+    /// When a phase stops, whether or not it is done.
     fn deadline_ns(&self, op: FileOp, begin_ns: u64) -> u64 {
         let share = match op {
             _ if self.work.ops.len() == 1 => 100,
@@ -226,7 +226,7 @@ impl Step<'_> {
         begin_ns + self.stop.max_ns / 100 * share
     }
 
-    /// Runs `body` in several workers at once, each with a lane of its own, and shows their intervals meanwhile.
+    /// Runs `body` in several workers in parallel, each with its own lane, and shows their intervals meanwhile.
     fn in_workers<T: Send>(
         &mut self,
         op: FileOp,
@@ -281,7 +281,7 @@ impl Step<'_> {
             self.gather(&receiver, &outboxes, started_ns, watch)
         })?;
         if results.len() < outboxes.len() {
-            return Err(EngineError::Worker("a thread ended without a result".to_owned()));
+            return Err(EngineError::Worker("a thread exited without a result".to_owned()));
         }
         results.sort_by_key(|worker| worker.index);
         let broken = limits.broken.load(Ordering::Relaxed);
@@ -307,7 +307,7 @@ impl Step<'_> {
                     self.merger.take(outboxes);
                     self.merger.join(INTERVAL_NS, INTERVALS_RUNNING, INTERVAL_MAX_NS);
                     let elapsed_ns = clock::now_ns() - started_ns;
-                    // File operations end when they are done, and not when they are known well enough.
+                    // File operations end when they are done, not when the figures are precise enough.
                     let _ = watch(&Progress { elapsed_ns, intervals: self.merger.so_far() });
                 }
                 Err(RecvTimeoutError::Disconnected) => break,

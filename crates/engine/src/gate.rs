@@ -1,4 +1,4 @@
-//! Lets all workers of a step begin at the same moment, or none of them.
+//! Lets all workers of a step start at the same moment, or none of them.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -27,8 +27,8 @@ impl Gate {
         Self { workers, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until each worker has its thread, before any takes the memory that the next one's needs. False if one cannot have
-    /// one.
+    /// Waits until each worker has its thread, before any of them takes memory that the next thread needs. False if a
+    /// thread could not be started.
     pub(crate) fn begin(&self) -> bool {
         let mut state = self.lock();
         state.begun += 1;
@@ -55,12 +55,12 @@ impl Gate {
         state.window
     }
 
-    /// Sends away those who wait for a worker that leaves, by an error or a panic, before it has passed.
+    /// Releases those who wait for a worker that leaves, by an error or a panic, before it has passed.
     pub(crate) fn abandon_on_leaving(&self) -> Leaving<'_> {
         Leaving(self)
     }
 
-    /// Sends away those who wait and those who come.
+    /// Releases those who wait and turns away those who come later.
     pub(crate) fn abandon(&self) {
         self.lock().abandoned = true;
         self.changed.notify_all();
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(gate.window().unwrap().deadline_ns, windows[0] + 1_000);
     }
 
-    /// Where the third thread could not be made, two waited at a barrier for ever.
+    /// When the third thread could not be started, two waited at a barrier forever.
     #[test]
     fn workers_that_wait_for_one_that_cannot_come_are_sent_away() {
         let gate = Gate::new(3);

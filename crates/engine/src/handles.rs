@@ -1,7 +1,7 @@
-//! The open files of an engine, and what is done to them other than reading and writing.
+//! The open files of an engine, and the operations on them other than reading and writing.
 //!
-//! Every engine needs these calls: those that complete inside submit for all of them, the asynchronous ones for what
-//! the kernel does not queue.
+//! Every engine needs these calls: engines that complete inside submit for all requests, asynchronous ones for those
+//! that the kernel does not queue.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -14,7 +14,7 @@ use crate::request::{Op, OpKind};
 
 /// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
 const BLKDISCARD: u32 = 0x1277;
-/// Flags of a trim of a regular file: its blocks are given back, its length stays.
+/// Flags of a trim of a regular file: its blocks are freed, its length stays.
 pub(crate) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
 /// One open file.
@@ -25,13 +25,13 @@ struct Handle {
     block_device: bool,
 }
 
-/// The files of a [`Setup`], numbered as there.
+/// The files of a [`Setup`], with the same numbers.
 pub(crate) struct Handles {
     all: Vec<Handle>,
     sync_file_range: u32,
 }
 
-/// What a system call returned, as a [`crate::Done`] holds it.
+/// What a system call returned, in the form of [`crate::Done`].
 pub(crate) fn result_of(outcome: Result<usize, Errno>) -> i32 {
     match outcome {
         Ok(count) => count as i32,
@@ -40,7 +40,7 @@ pub(crate) fn result_of(outcome: Result<usize, Errno>) -> i32 {
 }
 
 impl Handles {
-    /// Looks at each file once.
+    /// Examines each file once.
     pub(crate) fn new(setup: &Setup) -> Self {
         let all = setup.files.iter().map(|raw| {
             assert!(*raw >= 0, "engines that do I/O are opened on open files");
@@ -63,7 +63,7 @@ impl Handles {
         self.all[usize::from(file)].block_device
     }
 
-    /// Syncs or trims; the result as [`crate::Done`] has it. Interrupted calls are repeated.
+    /// Syncs or trims; returns the result as in [`crate::Done`]. Interrupted calls are repeated.
     #[inline(never)]
     pub(crate) fn sync_or_trim(&self, op: &Op) -> i32 {
         loop {

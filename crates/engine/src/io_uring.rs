@@ -1,7 +1,7 @@
 //! io_uring with registered files and registered buffers; requests are submitted and reaped in batches.
 //!
-//! That is the cheapest way, and the default; [`crate::Tuning`] has the others. What the kernel did not
-//! grant is reported by `caveat`.
+//! That is the cheapest way and the default; [`crate::Tuning`] has the others. `caveat` reports what the kernel did not
+//! grant.
 
 mod ring;
 
@@ -23,12 +23,12 @@ pub(crate) struct Uring {
     clock: Clock,
     /// Opcode of a read; that of a write is the next one.
     read_opcode: u8,
-    /// One for each slot, with vectored transfers; else none.
+    /// One for each slot with vectored transfers, otherwise none.
     vectors: Vec<libc::iovec>,
-    /// Completions are polled for, which the kernel does for transfers alone.
+    /// Completions are polled for, which the kernel does only for transfers.
     polls: bool,
     tuning: Tuning,
-    /// How entries name each file: its place among the registered ones, or its descriptor.
+    /// How entries refer to each file: its index among the registered ones, or its descriptor.
     targets: Vec<i32>,
     handles: Handles,
     /// Entry number of slot 0's syncs and trims. Transfers have entries of their own, the slot's number.
@@ -116,7 +116,7 @@ impl Uring {
         })
     }
 
-    /// Queues a request; false for what the kernel would not queue.
+    /// Queues a request; false if the kernel would not queue it.
     #[inline(always)]
     fn queue(&mut self, number: u32, op: &Op) -> bool {
         let opcode = match op.kind {
@@ -166,7 +166,7 @@ impl Uring {
         true
     }
 
-    /// Performs at once what the kernel would not queue.
+    /// Performs immediately what the kernel would not queue.
     #[cold]
     fn complete_now(&mut self, op: &Op) -> Done {
         let issued_ns = self.clock.now_ns();

@@ -1,4 +1,4 @@
-//! The only crate that issues benchmark I/O: engines, the load they carry, the files they act on, the workers
+//! The only crate that issues benchmark I/O: the engines, the load they carry, the files they act on, and the workers
 //! that time them.
 //!
 //! An engine is opened by [`open()`], driven by a worker of [`run::run_io`], and stamps every request itself, so

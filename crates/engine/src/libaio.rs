@@ -1,8 +1,8 @@
 //! Linux native asynchronous I/O by raw system calls: io_submit and io_getevents.
 //!
-//! Own, because libaio's crates are unmaintained and its C library would not be static. The kernel's structures
-//! are those of `linux/aio_abi.h`. Only O_DIRECT files are truly asynchronous with it. What the kernel does not queue,
-//! trims and syncs of a range, completes inside submit.
+//! Our own code, because the libaio crates are unmaintained and its C library would not be static. The kernel's
+//! structures are those of `linux/aio_abi.h`. Only O_DIRECT files are truly asynchronous with it. Requests that the
+//! kernel does not queue (trims and range syncs) complete inside submit.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ const FDSYNC: u16 = 3;
 pub(crate) struct Libaio {
     context: u64,
     clock: Clock,
-    /// One for each slot, filled in but for what differs between its requests.
+    /// One for each slot, filled in except for what differs between its requests.
     iocbs: Vec<Iocb>,
     queue: Vec<*mut Iocb>,
     events: Vec<Event>,
@@ -130,7 +130,7 @@ impl Libaio {
         })
     }
 
-    /// Describes a request to the kernel; none for what the kernel would not queue.
+    /// Describes a request to the kernel; `None` for requests that the kernel would not queue.
     #[inline(always)]
     fn prepare(&mut self, number: u32, op: &Op) -> Option<*mut Iocb> {
         let (opcode, buf) = match op.kind {
@@ -151,7 +151,7 @@ impl Libaio {
         Some(iocb)
     }
 
-    /// Performs at once what the kernel would not queue.
+    /// Performs immediately what the kernel would not queue.
     #[cold]
     fn complete_now(&mut self, op: &Op) -> Done {
         let issued_ns = self.clock.now_ns();
@@ -167,7 +167,7 @@ impl Libaio {
         unsafe { syscall!(Sysno::io_submit, self.context, list.len(), list.as_ptr()) }.map_err(errno)
     }
 
-    /// Shows what lies in the mapped ring to `each`, with the time it was seen at; no system call.
+    /// Passes the events in the mapped ring to `each`, with the time at which they were seen; no system call.
     #[inline(always)]
     fn take_ring(&mut self, mut each: impl FnMut(&Event, u64)) -> usize {
         if !self.ring_readable {
@@ -195,7 +195,8 @@ impl Libaio {
         got
     }
 
-    /// Waits for `min` events, or until `until_ns`, and shows what came to `each`, with the time it was seen at.
+    /// Waits for `min` events or until `until_ns`, and passes the events to `each`, with the time at which they were
+    /// seen.
     #[inline(always)]
     fn getevents(
         &mut self,
@@ -238,7 +239,7 @@ fn deliver(slots: &mut [Slot], done: &mut Vec<u32>) -> impl FnMut(&Event, u64) {
     |event, now_ns| {
         let outcome = &mut slots[event.data as usize].done;
         outcome.result = event.res as i32;
-        // A request that completed inside io_submit was seen before the stamp after it: keep the order true.
+        // A request that completed inside io_submit was seen before the stamp after it: keep the order right.
         outcome.completed_ns = now_ns.max(outcome.submitted_ns);
         done.push(event.data as u32);
     }
@@ -280,7 +281,7 @@ impl Engine for Libaio {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if taken > 0 || self.in_flight > 0 => break,
                 Err(errno) => {
-                    // The kernel looks at the first request of a list before it takes it, and found it wrong.
+                    // The kernel checks the first request of a list before accepting it, and found it invalid.
                     slots[queue[taken] as usize].done = refused(errno, issued_ns, submitted_ns);
                     done.push(queue[taken]);
                     taken += 1;

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub ended: Ended,
     /// Failures.
     pub errors: Vec<IoErrors>,
-    /// What was asked of the target, ramp included.
+    /// The requests made of the target, ramp included.
     pub requests: RequestCounts,
     /// Cost of the workers.
     pub cost: ThreadCost,
@@ -47,7 +47,7 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
     let last_ns = results.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
     let first_ns = results.iter().map(|worker| worker.finished.first_ns).min().unwrap_or(window.measure_ns);
     let whole_ns = last_ns.saturating_sub(window.measure_ns).max(1);
-    // A request of the ramp that ended late is not measured, and neither is the wait for it.
+    // A request from the ramp that ended late is not measured, and neither is the wait for it.
     let lead_ns = first_ns.saturating_sub(window.measure_ns).min(whole_ns - 1);
     let runtime_ns = whole_ns - lead_ns;
     if results.iter().any(|worker| worker.finished.failed) {
@@ -101,18 +101,18 @@ fn adds_up(outcome: &Outcome) -> bool {
     outcome.streams.iter().all(|stream| in_intervals(stream.class) == stream.lat.count())
 }
 
-/// Puts the workers' intervals of the same number together.
+/// Merges the workers' intervals with the same number.
 #[derive(Default)]
 pub struct Merger {
     by_number: BTreeMap<u64, Interval>,
     /// The merged intervals in order, for the watcher; rebuilt from `shown_from` on.
     shown: Vec<Interval>,
-    /// How often neighbours were joined: 2 to this power of the workers' intervals are one here.
+    /// How often neighbours were joined: 2 to this power of the workers' intervals form one here.
     joined: u32,
 }
 
 impl Merger {
-    /// Takes in what the workers have handed over since the last time.
+    /// Adds what the workers have handed over since the last time.
     pub fn take(&mut self, outboxes: &[Outbox]) {
         for outbox in outboxes {
             let fresh = std::mem::take(&mut *outbox.lock().expect("no holder of this lock panics"));
@@ -120,7 +120,7 @@ impl Merger {
         }
     }
 
-    /// Takes in intervals with their numbers.
+    /// Adds intervals with their numbers.
     pub fn add(&mut self, fresh: impl IntoIterator<Item = (u64, Interval)>) {
         let mut first_changed = u64::MAX;
         for (number, mut interval) in fresh {
@@ -144,7 +144,7 @@ impl Merger {
 
     /// Joins neighbours until there are at most `most` intervals, or they are as long as `longest_ns` allows.
     ///
-    /// For steps whose length nobody knows beforehand: a thousand files are made in ten milliseconds or in a minute.
+    /// For steps whose duration is unknown beforehand: creating a thousand files takes ten milliseconds or a minute.
     /// The workers' intervals are `interval_ns` long; what is left of them is returned, ns.
     pub fn join(&mut self, interval_ns: u64, most: usize, longest_ns: u64) -> u64 {
         while self.by_number.len() > most && interval_ns << (self.joined + 1) <= longest_ns {

@@ -52,8 +52,8 @@ struct Lane {
     bytes_now: u64,
     sum_now_ns: u64,
     max_now_ns: u64,
-    /// A latency above this is the interval's maximum so far, or among the slowest of the run, or slow enough for it to be
-    /// looked at what made it wait.
+    /// A latency above this is the interval's maximum so far, or among the slowest of the run, or slow enough to
+    /// examine what it waited for.
     notable_ns: u64,
     waited: Option<Waited>,
     coarse_now: CoarseHist,
@@ -109,7 +109,7 @@ impl Lane {
         }
     }
 
-    /// Learns from the interval so far what is slow.
+    /// Determines from the interval so far which latencies are slow.
     fn learn(&mut self) {
         if let Some(waited) = &mut self.waited {
             waited.learn(&self.coarse_now.sparse(), false);
@@ -146,7 +146,7 @@ impl Lane {
         }
         let mut slowest = self.slowest.kept;
         slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-        // Syncs are judged, and no part is to be longer than the whole; the others only explain.
+        // Syncs are judged, and no part may be longer than the whole; the other parts only explain.
         let exact = |recorder: &Recorder| Some(recorder.finish(None));
         let part = |recorder: &Recorder| Some(recorder.finish(None).to_two_digits());
         let (slat, clat, write_part, sync_part) = match self.parts {
@@ -177,11 +177,11 @@ pub struct Meter<const N: usize> {
     interval_ns: u64,
     number: u64,
     boundary_ns: u64,
-    /// When to look at more than the operation that completes: at the interval's end, or before.
+    /// When to do more than count the completed operation: at the interval's end, or earlier.
     look_ns: u64,
-    /// When to learn from the beginning of the first interval what is slow.
+    /// When to determine from the beginning of the first interval which latencies are slow.
     learn_ns: u64,
-    /// When the last operation completed; in no past before the first.
+    /// When the last operation completed; before the first one, the meter's start.
     last_ns: u64,
     waits: Option<Waits>,
     outbox: Outbox,
@@ -193,7 +193,7 @@ impl<const N: usize> Meter<N> {
         Self::looking(classes, start_ns, interval_ns, outbox, None, false)
     }
 
-    /// The same for a thread with one operation at a time, or with operations that come at their own times, which looks at
+    /// The same for a thread with one operation at a time, or with operations on a fixed schedule, which also examines
     /// what made them wait.
     pub(crate) fn looking(
         classes: [(OpClass, Parts); N],
@@ -222,7 +222,7 @@ impl<const N: usize> Meter<N> {
         }
     }
 
-    /// Counts one operation of lane `number` (below `N`). Operations come in the order of their completion, nearly.
+    /// Counts one operation of lane `number` (below `N`). Operations come almost in the order of their completion.
     #[inline(always)]
     pub fn record(&mut self, number: usize, bytes: u32, timing: &Timing) {
         if timing.completed_ns >= self.look_ns {
@@ -254,8 +254,8 @@ impl<const N: usize> Meter<N> {
         self.last_ns = timing.completed_ns;
     }
 
-    /// Notes an operation that is among the slowest, or looked at. Not given a `Timing`, which would have to be in memory
-    /// for each request.
+    /// Notes an operation that is among the slowest, or examined. Not given a `Timing`, which would have to be in
+    /// memory for each request.
     #[cold]
     #[inline(never)]
     fn note(&mut self, lane: usize, lat_ns: u64, part_ns: u64, completed_ns: u64) {
@@ -272,7 +272,7 @@ impl<const N: usize> Meter<N> {
 
     #[cold]
     fn look(&mut self, now_ns: u64) {
-        // Before what takes time itself.
+        // Before anything that takes time itself.
         if let Some(waits) = &mut self.waits {
             waits.look(now_ns);
             self.lanes.iter_mut().for_each(|lane| lane.notable_ns = 0);
@@ -284,7 +284,7 @@ impl<const N: usize> Meter<N> {
         if self.waits.is_some() {
             self.look_ns = self.boundary_ns.min(now_ns + READ_EVERY_NS);
             if now_ns >= self.learn_ns {
-                // From then on each interval says it of the next one.
+                // From then on each interval determines this for the next one.
                 let is_first = self.number == 0;
                 self.lanes.iter_mut().filter(|_| is_first).for_each(Lane::learn);
                 self.learn_ns = if is_first { now_ns + (now_ns - self.start_ns) } else { u64::MAX };

@@ -1,5 +1,5 @@
 //! Whether a filesystem supports a way to make writes durable: some refuse O_DIRECT, older kernels and FUSE filesystems
-//! a flag of a single write. One write finds out, before a run is planned with it.
+//! a flag of a single write. A single write finds out before a run is planned with it.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::open;
 use crate::request::{Op, OpKind};
 use crate::run::tuning;
 
-/// Makes `len` bytes of a file of our own durable in this way.
+/// Makes `len` bytes of our own file durable in this way.
 ///
 /// # Errors
 /// With the path, the call that was refused, and why.
@@ -33,7 +33,7 @@ pub fn try_method(target: &Target, sync: Sync, direct: bool, len: u32) -> Result
             return Err(EngineError::path(name, target.path(), Errno::from_raw_os_error(-done.result)));
         }
         if done.result != len as i32 {
-            // write(2): fewer bytes are written where there is no room for more.
+            // write(2): fewer bytes are written if there is no room for more.
             return Err(EngineError::path(name, target.path(), Errno::NOSPC));
         }
     }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn what_is_refused_names_the_call() {
         let dir = tempfile::tempdir().unwrap();
-        // Direct I/O of three bytes is refused wherever it is direct at all; elsewhere there is nothing to refuse.
+        // Direct I/O of three bytes is refused wherever it really is direct; elsewhere there is nothing to refuse.
         if let Err(error) = try_method(&Target::create_in(dir.path(), "method").unwrap(), Sync::Fdatasync, true, 3) {
             let said = error.to_string();
             assert!(said.contains("EINVAL") && said.contains(dir.path().to_str().unwrap()), "{said}");

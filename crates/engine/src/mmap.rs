@@ -2,8 +2,8 @@
 //! and msync makes it durable. What databases such as LMDB and MongoDB's first engine do.
 //!
 //! A mapping ends at the end of its file: a read there is short, as with pread, and a write cannot make the file
-//! longer. A fault that the kernel cannot serve (a bad sector, a full filesystem, a file that was truncated) is
-//! the request's EIO and not the end of the process: see `mmap/fault.rs`.
+//! longer. A fault that the kernel cannot serve (a bad sector, a full filesystem, a truncated file) becomes the
+//! request's EIO instead of ending the process: see `mmap/fault.rs`.
 
 mod fault;
 
@@ -22,9 +22,9 @@ use crate::request::{Op, OpKind};
 
 pub(crate) type Mmap = Blocking<Mapped>;
 
-/// Most bytes of a file that are mapped at once: more than most files, less than the address space.
+/// Maximum size of a mapping: more than most files, less than the address space.
 const WINDOW_MAX: u64 = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 28 };
-/// Windows begin at multiples of half their length, so that a request of half a window always lies in one.
+/// Windows begin at multiples of half their length, so that a request of up to half a window always lies in one.
 const WINDOW_MIN: u64 = 1 << 20;
 
 /// A stretch of a file in memory; unmapped when dropped.
@@ -63,17 +63,17 @@ impl Drop for Window {
     }
 }
 
-/// What is known of one file.
+/// What is known about one file.
 #[derive(Default)]
 struct View {
-    /// Its length when last looked at. It is looked at again when a request lies beyond it.
+    /// Its length when last checked. It is checked again when a request lies beyond it.
     length: u64,
     window: Option<Window>,
 }
 
 pub(crate) struct Mapped {
     views: Vec<View>,
-    /// Longest window that the address space takes (`ulimit -v`).
+    /// Longest window that the address space allows (`ulimit -v`).
     window_max: u64,
 }
 
@@ -89,7 +89,7 @@ impl Mapped {
             return Ok((std::ptr::null_mut(), 0, true));
         }
         while !view.window.as_ref().is_some_and(|window| window.holds(op.offset, len)) {
-            // Two windows at once might be more than there is room for.
+            // There might not be room for two windows at the same time.
             view.window = None;
             let offset = op.offset / (self.window_max / 2) * (self.window_max / 2);
             let length = (view.length - offset).min(self.window_max) as usize;
@@ -98,7 +98,7 @@ impl Mapped {
                 outcome => view.window = Some(outcome?),
             }
         }
-        let window = view.window.as_ref().expect("it was just made");
+        let window = view.window.as_ref().expect("it was just created");
         // SAFETY: the request's bytes lie inside the window, as `holds` says.
         let at = unsafe { window.base.as_ptr().add((op.offset - window.offset) as usize) };
         Ok((at, len, window.writable))
@@ -121,7 +121,7 @@ impl Mapped {
         if whole {
             return Ok(len);
         }
-        // The guard put a blank page there instead of the file's: this mapping is of no more use.
+        // The guard put a blank page there instead of the file's, so this mapping is no longer usable.
         self.views[usize::from(file)] = View::default();
         Err(Errno::IO)
     }
@@ -156,7 +156,7 @@ impl Calls for Mapped {
     fn sync_or_trim(&mut self, handles: &Handles, op: &Op) -> i32 {
         let view = &self.views[usize::from(op.file)];
         match (&view.window, op.kind) {
-            // Where the window is the whole file. Else dirty pages may lie outside of it, and only fsync finds those.
+            // If the window is the whole file. Otherwise dirty pages may lie outside it, and only fsync finds those.
             (Some(window), OpKind::Fsync | OpKind::Fdatasync) if window.length as u64 == view.length => {
                 // SAFETY: base and length are those of the mapping; msync changes no memory.
                 let outcome = unsafe { msync(window.base.as_ptr().cast::<c_void>(), window.length, MsyncFlags::SYNC) };

@@ -1,4 +1,4 @@
-//! Completes every request at once without I/O: what is left is the cost of the instrument itself.
+//! Completes every request immediately without I/O: what remains is the cost of the instrument itself.
 
 use qd1_model::plan::EngineKind;
 

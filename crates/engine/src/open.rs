@@ -5,7 +5,7 @@ use qd1_model::plan::EngineKind;
 use crate::engine::{Engine, Setup};
 use crate::error::EngineError;
 
-/// Opens an engine behind a pointer. To be called on the thread that will use it (io_uring binds its ring to it).
+/// Opens an engine behind a pointer. Call it on the thread that will use the engine (io_uring binds its ring to it).
 /// Workers open theirs by type instead, so that the hot loop has no indirect call.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! The priorities of a thread, for I/O and for the processor, which neither the standard library nor a crate of ours
-//! sets; by system calls, since musl's functions refuse.
+//! The I/O and processor priorities of a thread, which neither the standard library nor a crate that we use can set; by
+//! system calls, since musl's functions refuse.
 
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
@@ -15,7 +15,7 @@ const CLASS_SHIFT: u32 = 13;
 /// (highest) to 7, as ionice has them.
 ///
 /// # Errors
-/// EPERM for the real-time class without the privilege, EINVAL for a class or level that is none.
+/// EPERM for the real-time class without the privilege, EINVAL for an invalid class or level.
 pub fn set_io_priority(class: u32, level: u32) -> Result<(), Errno> {
     // SAFETY: ioprio_set takes three integers and touches no memory.
     let outcome = unsafe { syscall!(Sysno::ioprio_set, WHO_PROCESS, 0u32, class << CLASS_SHIFT | level) };
@@ -25,19 +25,20 @@ pub fn set_io_priority(class: u32, level: u32) -> Result<(), Errno> {
 /// `SCHED_OTHER` of linux/sched.h, the usual policy.
 const OTHER: usize = 0;
 
-/// While it lives, the calling thread has no real-time priority; threads that it started before keep theirs.
+/// While this lives, the calling thread has no real-time priority; threads that it started before keep theirs.
 ///
-/// The thread that watches a step also computes its figures, a few ms at a time. Started by `chrt`, it would delay what
-/// it watches: its own workers and the programs that serve the disk.
+/// The thread that watches a step also computes its figures, for a few ms at a time. Started by `chrt`, it would delay
+/// what it watches: its own workers and the programs that serve the disk.
 pub(crate) struct WithoutRealtime {
-    /// Policy and priority to go back to.
+    /// Policy and priority to restore.
     before: Option<(usize, i32)>,
 }
 
 impl WithoutRealtime {
     pub(crate) fn begin() -> Self {
         let before = scheduling().filter(|(policy, _)| *policy != OTHER);
-        // Another thread tries whether there is a way back: who was given the priority may lack the right to take it.
+        // Another thread checks whether it can be restored: a process that was given the priority may not be allowed to
+        // set it.
         let comes_back = |before: (usize, i32)| {
             let there_and_back = move || schedule(OTHER, 0).and_then(|()| schedule(before.0, before.1)).is_ok();
             room_for_one().is_ok() && std::thread::spawn(there_and_back).join().unwrap_or(false)
@@ -50,7 +51,7 @@ impl WithoutRealtime {
 impl Drop for WithoutRealtime {
     fn drop(&mut self) {
         if let Some((policy, priority)) = self.before {
-            // That it may was tried before.
+            // Whether it may was checked before.
             let _ = schedule(policy, priority);
         }
     }

@@ -1,10 +1,10 @@
 //! How fast this machine's processor is: the time to sort some numbers, which involves no disk.
 //!
-//! `qd1 predict` needs it for the part of a transaction that is not the disk's, and a Record keeps it so that
-//! predictions can be made of it elsewhere. It takes 25 ms for each processor that is looked at.
+//! `qd1 predict` needs it for the part of a transaction that is not spent on the disk, and a Record keeps it so that
+//! predictions can be made from it elsewhere. It takes 25 ms for each processor measured.
 //!
-//! Each is looked at alone: of a virtual machine's processors one may share its core with a busy neighbour and be half
-//! as fast again as the next for hours, and programs run on all of them.
+//! Each processor is measured separately: in a virtual machine one may share its core with a busy neighbour and differ
+//! in speed from the next by half for hours, and programs run on all of them.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use crate::threads::room_for_one;
 use qd1_clock as clock;
 
-/// Numbers that are sorted: 128 KiB of them, more than the nearest cache holds.
+/// How many numbers are sorted: 128 KiB of them, more than the L1 cache holds.
 const NUMBERS: u64 = 16_384;
-/// Times that they are sorted; the median counts. A shared processor is slow now and then, and slow for longer than
-/// one.
+/// How many times they are sorted; the median counts. A shared processor is slow now and then, for longer than one
+/// sort.
 const TIMES: u64 = 5;
 const PAUSE: Duration = Duration::from_millis(4);
-/// Processors that are looked at, at most.
+/// Maximum number of processors measured.
 const PROCESSORS: usize = 4;
 
 /// Time to sort them, ns: the mean of the processors.
 pub fn sort_ns() -> f64 {
-    // A thread of its own, which ends with its affinity. Without one, wherever this thread happens to be.
+    // A separate thread, whose affinity ends with it. Without one, measure wherever this thread happens to run.
     let took = match room_for_one().and_then(|()| std::thread::Builder::new().spawn(on_each)) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         Err(_) => vec![median_ns()],
@@ -34,7 +34,7 @@ pub fn sort_ns() -> f64 {
     took.iter().sum::<f64>() / took.len() as f64
 }
 
-/// The median on each processor; on whichever there is, where none can be chosen.
+/// The median on each processor; on the current one if none can be chosen.
 fn on_each() -> Vec<f64> {
     let allowed = sched_getaffinity(None::<Pid>).unwrap_or_else(|_| CpuSet::new());
     let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();

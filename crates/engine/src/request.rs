@@ -12,10 +12,10 @@ pub enum OpKind {
     Fsync,
     /// fdatasync of the file.
     Fdatasync,
-    /// sync_file_range of `len` bytes at `offset`, with the flags of [`crate::Tuning::sync_file_range`]. A `len` of 0 means up
-    /// to the end of the file, so that 0 and 0 are all of it.
+    /// sync_file_range of `len` bytes at `offset`, with the flags of [`crate::Tuning::sync_file_range`]. A `len` of 0
+    /// means up to the end of the file, so that 0 and 0 are all of it.
     SyncFileRange,
-    /// Gives back `len` bytes at `offset`: a discard on a block device, a hole in a regular file.
+    /// Frees `len` bytes at `offset`: a discard on a block device, a hole in a regular file.
     Trim,
 }
 
@@ -32,7 +32,7 @@ impl OpKind {
 pub struct Op {
     /// What to do.
     pub kind: OpKind,
-    /// To which file: its place in [`crate::Setup::files`].
+    /// On which file: its index in [`crate::Setup::files`].
     pub file: u16,
     /// Bytes; 0 for fsync and fdatasync.
     pub len: u32,
@@ -43,7 +43,7 @@ pub struct Op {
 /// Requests are copied from slot to slot; a file number must not make them longer.
 const _: () = assert!(size_of::<Op>() == 16);
 
-/// The outcome of one request. Times are nanoseconds of the engine's clock.
+/// The outcome of one request. Times are in nanoseconds of the engine's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Bytes moved, or a negative errno. A sync or trim that succeeded has its `len` here, so that for every kind
@@ -51,15 +51,16 @@ pub struct Done {
     pub result: i32,
     /// Just before it was handed to the kernel.
     pub issued_ns: u64,
-    /// When the kernel had taken it; equal to `issued_ns` for engines that complete inside submit.
+    /// When the kernel had accepted it; equal to `issued_ns` for engines that complete inside submit.
     pub submitted_ns: u64,
     /// When its completion was seen.
     pub completed_ns: u64,
 }
 
-/// A place for one request in flight: its number names its buffer. The worker fills in `op`, the engine `done`.
+/// A place for one request in flight; its number is also that of its buffer. The worker fills in `op`, the engine
+/// `done`.
 ///
-/// Requests stay in their slots and only slot numbers move, which is what keeps a request below 260 instructions.
+/// Requests stay in their slots and only slot numbers move, which keeps a request below 260 instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// What to do.

@@ -50,12 +50,12 @@ pub struct IoJob<'a> {
     pub seed: u64,
     /// The device for `sim`.
     pub sim: Option<sim::Device>,
-    /// Completions waited for at once: 1 for the truest latency, more for the highest rate.
+    /// Completions to wait for together: 1 for the most accurate latency, more for the highest rate.
     pub batch_min: u32,
-    /// Reads the calling thread's cost so far; given by the caller because reading the machine is not our job.
+    /// Reads the calling thread's cost so far; supplied by the caller because reading the machine is not our job.
     pub thread_cost: fn() -> ThreadCost,
-    /// Reads how long the calling thread has waited for a processor so far, ns, in a microsecond or so; without it, it is
-    /// not looked at what slow requests waited for.
+    /// Reads how long the calling thread has waited for a processor so far, ns, in a microsecond or so; without it, the
+    /// causes of slow requests are not examined.
     pub thread_time: Option<ReadTime>,
 }
 
@@ -124,7 +124,7 @@ pub fn run_io(
     .and_then(|outcome| finish_writes(job, outcome))
 }
 
-/// Said by a worker that could not begin, since another one could not.
+/// Reported by a worker that could not begin because another one could not.
 const NOT_ALL: &str = "another worker could not begin";
 
 /// The one fsync at the end, where the step has it, as part of its time.
@@ -169,14 +169,14 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
         EngineKind::IoUring => lane.run(setup.and_then(Uring::new)),
         EngineKind::Null => lane.run(setup.map(|_| Null::default())),
         EngineKind::Sim => lane.run(setup.and_then(Sim::new)),
-        // The hot loop is compiled once for each engine above; a plan has no use for the others.
+        // The hot loop is compiled once for each engine above; plans do not use the others.
         other => lane.run::<Null>(Err(EngineError::Plan(format!("engine {} is for fio's jobs", other.name())))),
     }
 }
 
 /// Returns how engines issue a step's requests, which depends on how it syncs.
 pub fn tuning(sync: Sync) -> Tuning {
-    // All three flags: it returns once what was written has reached the device, which is the most that it can promise.
+    // All three flags: it returns once the written data has reached the device, which is the most that it can promise.
     let range = crate::SYNC_FILE_RANGE_WAIT_BEFORE | crate::SYNC_FILE_RANGE_WRITE | crate::SYNC_FILE_RANGE_WAIT_AFTER;
     Tuning {
         sync_file_range: if sync == Sync::SyncFileRange { range } else { 0 },
@@ -223,8 +223,8 @@ impl WorkerStart<'_> {
 /// Returns the message for a thread that the system refuses.
 pub(crate) fn too_many_threads(wanted: u32, error: &std::io::Error) -> String {
     format!(
-        "cannot start one of {wanted} threads: {error}; ask for fewer (numjobs, iodepth), or raise the limit (ulimit -u, \
-         or the container's limit of processes)"
+        "cannot start all {wanted} threads: {error}; use fewer (numjobs, iodepth), or raise the limit (ulimit -u, \
+         or the container's process limit)"
     )
 }
 
@@ -232,7 +232,7 @@ fn worker_seed(seed: u64, index: u32) -> u64 {
     seed.wrapping_add(u64::from(index).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
 
-/// The part of its file that a worker uses: all of it, but sequential workers on one file share it out.
+/// The part of its file that a worker uses: all of it, except that sequential workers on one file divide it.
 fn region(job: &IoJob<'_>, index: u32) -> Region {
     let size = job.work.size.0;
     let workers = u64::from(job.work.numjobs.max(1));
@@ -268,7 +268,7 @@ fn control(
             Ok(Err(error)) => {
                 finished_workers += 1;
                 stop.store(true, Ordering::Relaxed);
-                // A worker that gave up because another could not open its engine only repeats the cause.
+                // A worker that gave up because another could not open its engine would only repeat the cause.
                 if failure.as_ref().is_none_or(|known| matches!(known, EngineError::Worker(_))) {
                     failure = Some(error);
                 }
@@ -290,15 +290,14 @@ fn control(
         return Err(error);
     }
     if results.len() < outboxes.len() {
-        return Err(EngineError::Worker("a thread ended without a result".to_owned()));
+        return Err(EngineError::Worker("a thread exited without a result".to_owned()));
     }
     merger.take(outboxes);
     let window = gate.window().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
     Ok(merge(results, merger, &window, ended))
 }
 
-/// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets
-/// empty.
+/// Runs a step on a simulated disk, which keeps its state: the next step finds its caches warm and its buckets empty.
 ///
 /// # Errors
 /// When there is no memory for the buffers.

@@ -15,7 +15,7 @@ use crate::open;
 pub struct Chosen {
     /// The engine.
     pub kind: EngineKind,
-    /// Why, in a few words; starts with "fell back" when the best one is not available.
+    /// The reason, in a few words; starts with "fell back" when the best one is not available.
     pub why: String,
     /// psync cannot keep several requests in flight: run each slot as a worker of its own.
     pub spread: bool,
@@ -23,18 +23,18 @@ pub struct Chosen {
 
 /// Chooses the engine for `work` on `file`.
 ///
-/// Depth 1 goes to psync: no queue, the smallest cost. Deeper goes to io_uring, else (direct I/O only) libaio,
-/// else psync on as many threads.
+/// Depth 1 uses psync: no queue, the smallest cost. Greater depths use io_uring, otherwise (direct I/O only) libaio,
+/// otherwise psync on that many threads.
 ///
 /// # Errors
-/// When an engine was asked for by name and is not available.
+/// When an engine was requested by name and is not available.
 pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineError> {
     if let EngineChoice::Kind(kind) = work.ioengine {
         if !matches!(kind, EngineKind::Sim | EngineKind::Null) {
             try_open(kind, file)?;
         }
         let spread = kind == EngineKind::Psync && work.iodepth > 1;
-        return Ok(Chosen { kind, why: "asked for".to_owned(), spread });
+        return Ok(Chosen { kind, why: "requested".to_owned(), spread });
     }
     if work.sync == Sync::RwfDsync {
         let why = "RWF_DSYNC: pwritev2".to_owned();

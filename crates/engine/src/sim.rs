@@ -1,4 +1,4 @@
-//! A simulated device on virtual time: seeded, with known truth, a ten-minute run in milliseconds.
+//! A simulated device in virtual time: seeded, with known truth; a ten-minute run takes milliseconds.
 //!
 //! The law of the device is in [`model`], and has no clock of its own; `qd1-simdisk` serves the same one in real time.
 
@@ -31,7 +31,7 @@ use crate::engine::{Engine, Setup};
 use crate::error::EngineError;
 use crate::request::{Done, Op, OpKind, Slot};
 
-/// A simulated device and its time: what it has seen stays with it from one step to the next.
+/// A simulated device and its time; its state is kept from one step to the next.
 pub struct Disk {
     state: State,
     now_ns: u64,
@@ -43,12 +43,12 @@ impl Disk {
         Self { state: State::new(device), now_ns: 0 }
     }
 
-    /// Leaves it alone for a while, ns.
+    /// Leaves it idle for a while, ns.
     pub fn idle(&mut self, ns: u64) {
         self.now_ns += ns;
     }
 
-    /// Serves requests by these laws from now on: another place on the same disk, which shares all else with it.
+    /// Serves requests by these laws from now on: another place on the same disk, with which it shares everything else.
     pub fn serve(&mut self, read: Service, write: Service, flush: Service) {
         self.state.serve(read, write, flush);
     }
@@ -74,17 +74,17 @@ impl Sim {
         Ok(Self::of(Disk::new(device), setup.buffers, setup.iodepth))
     }
 
-    /// On a disk that has seen something already.
+    /// On a disk that has already been used.
     pub(crate) fn of(disk: Disk, buffers: Arc<Buffers>, iodepth: u32) -> Self {
         Self { disk, buffers, pending: BinaryHeap::with_capacity(iodepth as usize), written_through: false }
     }
 
-    /// With each write durable when it completes.
+    /// Each write is durable when it completes.
     pub(crate) fn written_through(self, written_through: bool) -> Self {
         Self { written_through, ..self }
     }
 
-    /// The disk back, for the next step.
+    /// Returns the disk, for the next step.
     pub(crate) fn into_disk(self) -> Disk {
         assert!(self.pending.is_empty(), "a worker drains its engine before the disk goes to the next step");
         self.disk

@@ -1,5 +1,5 @@
-//! psync and similar engines: the ways that Linux has to read and write at an offset and wait for it. Programs use all
-//! of them, and fio has an engine for each. One file for five engines, since each is two system calls.
+//! psync and similar engines: the ways in which Linux can read or write at an offset and wait for the result. Programs
+//! use all of them, and fio has an engine for each. One file for five engines, since each is just two system calls.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -42,8 +42,8 @@ impl Calls for Positional {
     }
 }
 
-/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its
-/// own, so that the plain one has no branch for it.
+/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A separate variant of
+/// psync, so that the plain one has no branch for it.
 pub(crate) struct Durable;
 
 impl Calls for Durable {
@@ -105,18 +105,18 @@ impl Calls for FlaggedVectors {
 
 /// lseek, unless the file is already there, then read and write or, with `VECTORS`, readv and writev.
 ///
-/// The place is that of the open file description, so nobody else may use the descriptors at the same time: each engine
-/// is given files that were opened for it.
+/// The position belongs to the open file description, so nobody else may use the descriptors at the same time: each
+/// engine gets files that were opened for it.
 pub(crate) struct Seeking<const VECTORS: bool> {
-    /// Where each file stands; `UNKNOWN` before its first request and after a failure.
+    /// The position of each file; `UNKNOWN` before its first request and after a failure.
     places: Vec<u64>,
 }
 
-/// No request can be here: offsets end at 2^63.
+/// No request can have this offset: offsets end at 2^63.
 const UNKNOWN: u64 = u64::MAX;
 
 impl<const VECTORS: bool> Seeking<VECTORS> {
-    /// Moves to the request's place, lets `transfer` do it, and notes where that led.
+    /// Seeks to the request's offset, lets `transfer` do the work, and records the new position.
     fn at(
         &mut self,
         handles: &Handles,

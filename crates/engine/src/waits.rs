@@ -1,14 +1,15 @@
-//! Where slow operations spent their time: how long the thread of a worker worked, and waited for a processor, while one was
-//! on its way. The rest it slept, until the disk had answered.
+//! Where slow operations spent their time: how long a worker's thread worked, and how long it waited for a processor,
+//! while an operation was in flight. The rest of the time it slept until the disk had answered.
 //!
-//! The kernel counts that for each thread (its clock and `schedstat`). Reading it costs a microsecond, so it is read between
-//! operations: once a millisecond, and after those that were slow, among the slowest percent of the interval before or of the
-//! beginning of the first one. What a reading says is of all since the one before. What passed before the operation is
-//! taken to have been spent as where nothing was slow, and what the thread waited between two operations is none's. All of
-//! that lies between the completion of one operation and the issue of the next.
+//! The kernel counts this for each thread (its clock and `schedstat`). A reading costs a microsecond, so it is taken
+//! between operations: once a millisecond, and after each slow operation, one among the slowest percent of the previous
+//! interval or, at first, of the beginning of the first one. Each reading covers everything since the previous one.
+//! Time before the operation is assumed to have been spent as when nothing was slow, and waits of the thread between
+//! two operations are not charged to either. Readings are taken between the completion of one operation and the issue
+//! of the next.
 //!
-//! The operations looked at are a sample: one each millisecond, and the slow ones. All others are taken to have waited like
-//! those of the same latency that were looked at.
+//! The examined operations are a sample: one per millisecond, and the slow ones. All others are assumed to have waited
+//! like examined ones of the same latency.
 
 use std::collections::VecDeque;
 
@@ -21,25 +22,25 @@ use crate::meter::Timing;
 
 /// From one reading to the next, ns.
 pub(crate) const READ_EVERY_NS: u64 = 1_000_000;
-/// Readings for slow operations that each of these times adds to those that may be taken: together less than half a percent
-/// of the time.
+/// How many readings for slow operations each of these periods adds to the allowance: together they take less than half
+/// a percent of the time.
 const READS_EACH: u64 = 3;
-/// Readings that may be taken at once at most.
+/// Maximum number of readings that may be taken in succession.
 const READS_MAX: u64 = 256;
-/// Readings kept: a request of an open loop may have been due long before the latest.
+/// Number of readings kept: a request in an open loop may have been due long before the latest one.
 const READINGS_MAX: usize = 512;
-/// Of so many operations the slowest is slow.
+/// The slowest of this many operations counts as slow.
 const SLOW_OF: u32 = 100;
-/// Least share of its latency that an operation waited to be noted.
+/// Minimum share of its latency that an operation must have waited to be noted.
 const SHARE_MIN: u64 = 20;
-/// Operations noted at most, and those for which there is room from the beginning: a second of a busy machine's.
+/// Maximum number of operations noted, and the initial capacity: a second's worth on a busy machine.
 const NOTED_MAX: usize = 1 << 16;
 const NOTED: usize = 1 << 12;
 
 /// Reads how the calling thread has spent its time so far.
 pub type ReadTime = fn() -> ThreadTime;
 
-/// What a thread worked and waited in some time, ns.
+/// How long a thread worked and waited in some period, ns.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     span_ns: f64,
@@ -56,21 +57,21 @@ impl Spent {
         }
     }
 
-    /// Without what the thread waited or worked while it had nothing on its way, for so long.
+    /// Without the time that the thread waited or worked while it had nothing in flight.
     fn without_idle(self, idle_ns: f64) -> Self {
         let waited_ns = self.waited_ns.clamp(0.0, idle_ns);
         let worked_ns = self.worked_ns.clamp(0.0, idle_ns - waited_ns);
         Self { waited_ns: self.waited_ns - waited_ns, worked_ns: self.worked_ns - worked_ns, ..self }
     }
 
-    /// As much of it as there would be in `span_ns`.
+    /// Scaled to a period of `span_ns`.
     fn in_span(self, span_ns: f64) -> Self {
         let part = if self.span_ns > 0.0 { span_ns / self.span_ns } else { 0.0 };
         Self { span_ns, worked_ns: self.worked_ns * part, waited_ns: self.waited_ns * part }
     }
 }
 
-/// What the thread had worked and waited at a time, ns.
+/// How long the thread had worked and waited up to a moment, ns.
 #[derive(Clone, Copy)]
 struct Reading {
     at_ns: u64,
@@ -87,7 +88,7 @@ impl Reading {
         }
     }
 
-    /// What it was at a later time, if `spent` went on until then; no more than in the next reading.
+    /// Its value at a later time if `spent` continued until then; at most the next reading's.
     fn later(&self, at_ns: u64, spent: Spent, next: &Self) -> Self {
         let spent = spent.in_span(at_ns.saturating_sub(self.at_ns) as f64);
         Self {
@@ -101,13 +102,13 @@ impl Reading {
 /// The reading side, one for a worker.
 pub(crate) struct Waits {
     read: ReadTime,
-    /// Whether operations come at their own times, so that several may be on their way.
+    /// Whether operations come on a fixed schedule, so that several may be in flight.
     is_open: bool,
     /// The latest readings, in the order of time.
     readings: VecDeque<Reading>,
-    /// Between readings, where nothing was slow.
+    /// Time spent between readings when nothing was slow.
     quiet: Spent,
-    /// Whether something was slow before the latest reading, and since.
+    /// Whether something was slow before the latest reading, and since then.
     was_slow: bool,
     is_slow: bool,
     reads_left: u64,
@@ -126,14 +127,14 @@ impl Waits {
         }
     }
 
-    /// Reads in its turn, after the operation that completed then.
+    /// Takes a regular reading, after the operation that completed then.
     pub(crate) fn look(&mut self, completed_ns: u64) {
         let passed_ns = self.readings.back().map_or(0, |last| completed_ns.saturating_sub(last.at_ns));
         self.reads_left = READS_MAX.min(self.reads_left + READS_EACH * (passed_ns / READ_EVERY_NS).max(1));
         self.read(completed_ns);
     }
 
-    /// Whether it was read after what completed then.
+    /// Whether a reading was taken after the operation that completed then.
     pub(crate) fn has_read(&self, completed_ns: u64) -> bool {
         self.readings.back().is_some_and(|last| last.at_ns == completed_ns)
     }
@@ -154,15 +155,15 @@ impl Waits {
         self.forget();
     }
 
-    /// Keeps the latest readings alone.
+    /// Keeps only the latest readings.
     fn forget(&mut self) {
         while self.readings.len() > READINGS_MAX {
             self.readings.pop_front();
         }
     }
 
-    /// Returns what the thread spent of the time of the operation that has just completed, `idle_ns` after the one before
-    /// it; `None` where that is not known, or would take a reading too many.
+    /// Returns how the thread spent the time of the operation that has just completed, `idle_ns` after the previous
+    /// one; `None` if that is not known or would exceed the allowed readings.
     fn spent(&mut self, timing: &Timing, is_slow: bool, idle_ns: u64) -> Option<Spent> {
         let Timing { lat_ns, part_ns, completed_ns } = *timing;
         if !self.has_read(completed_ns) {
@@ -178,44 +179,44 @@ impl Waits {
         let last = *self.readings.back()?;
         let begun_ns = completed_ns.saturating_sub(lat_ns);
         let Some(begun) = self.at(begun_ns, others_were_slow) else {
-            // It began before the first reading; most of it has to be known.
+            // It began before the first reading; most of it must be known.
             let spent = last.since(self.readings.front()?);
             return (2.0 * spent.span_ns >= lat_ns as f64).then_some(spent);
         };
         if !self.is_open {
             return Some(last.since(&begun).without_idle(idle_ns as f64));
         }
-        // While a request is at the disk the thread may wait, and work, for others. What this one has of it is what passed
-        // until it was issued, and since the thread was last done with another.
+        // While a request is at the disk, the thread may wait and work for others. Charged to this one is the time
+        // until it was issued, and the time since the thread was last done with another.
         let issued = self.at(completed_ns.saturating_sub(part_ns).max(begun_ns), others_were_slow)?;
         let other = self.readings.len().checked_sub(2).map_or(issued, |other| self.readings[other]);
         let woken = if other.at_ns > issued.at_ns { other } else { issued };
         let spent = issued.since(&begun).plus(last.since(&woken));
         if is_slow && begun.at_ns > other.at_ns {
-            // Others may have been due while this one was on its way.
+            // Others may have been due while this one was in flight.
             self.readings.insert(self.readings.len() - 1, begun);
             self.forget();
         }
         Some(spent)
     }
 
-    /// What the thread had spent at a time between the first reading and the last.
+    /// What the thread had spent up to a moment between the first reading and the last.
     fn at(&self, at_ns: u64, others_were_slow: bool) -> Option<Reading> {
         let before = self.readings.partition_point(|reading| reading.at_ns <= at_ns).checked_sub(1)?;
         let earlier = self.readings[before];
         let Some(next) = self.readings.get(before + 1) else { return Some(earlier) };
-        // Those that were fast came before it, or other slow ones: in an open loop, one that it had to wait for.
+        // Before it came fast ones, or other slow ones: in an open loop, one that it had to wait for.
         let is_after_fast = before + 2 == self.readings.len() && !others_were_slow && self.quiet.span_ns > 0.0;
         let like = if is_after_fast { self.quiet } else { next.since(&earlier) };
         Some(earlier.later(at_ns, like, next))
     }
 }
 
-/// How much shorter operations would be without their waits: of those looked at.
+/// How much shorter the examined operations would be without their waits.
 struct Sample {
-    /// How many were looked at, by coarse bin.
+    /// How many were examined, by coarse bin.
     seen: Box<[u64; COARSE_BINS]>,
-    /// Those that waited: how long they took, and how much of it that was, ns.
+    /// Those that waited: how long they took, and how long they waited, ns.
     waited: Vec<(u64, u64)>,
 }
 
@@ -234,8 +235,8 @@ impl Sample {
         }
     }
 
-    /// All that were recorded, without their waits; `None` where none waited. Of each bin as many have waited as of those
-    /// that were looked at, each like one of them (a hot deck).
+    /// All recorded operations without their waits; `None` if none waited. In each bin the same share is taken to have
+    /// waited as among the examined ones, each like one of them (hot-deck imputation).
     fn shortened(mut self, recorder: &Recorder) -> Option<Hist> {
         self.waited.sort_unstable();
         let mut shorter = Recorder::default();
@@ -248,7 +249,7 @@ impl Sample {
                 let last = self.waited.partition_point(|(noted_ns, _)| coarse_index(*noted_ns) <= bin);
                 donors = &self.waited[first..last];
             }
-            // What is less than one operation is left to the next of the same bin.
+            // A fraction of an operation is carried over to the next one in the same bin.
             owed += count * donors.len() as u64;
             let waited = owed / self.seen[bin].max(1);
             owed -= waited * self.seen[bin];
@@ -266,7 +267,7 @@ impl Sample {
     }
 }
 
-/// What the operations of one kind that were looked at spent their time on, in a coarse bin of latencies.
+/// How the examined operations of one kind spent their time, in a coarse bin of latencies.
 #[derive(Clone, Copy, Default)]
 struct Bin {
     ios: u64,
@@ -278,10 +279,10 @@ struct Bin {
 /// The operations of one kind.
 pub(crate) struct Waited {
     whole: Sample,
-    /// Of commits, their syncs.
+    /// For commits, their syncs.
     syncs: Option<Sample>,
     bins: Box<[Bin; COARSE_BINS]>,
-    /// All that were counted in whole intervals, by coarse bin.
+    /// All operations counted in whole intervals, by coarse bin.
     counted: Box<[u32; COARSE_BINS]>,
     /// A latency above this is slow, ns.
     pub(crate) slow_ns: u64,
@@ -305,14 +306,14 @@ impl Waited {
         bin.waited_ns += waited_ns;
         self.whole.note(lat_ns, waited_ns as u64);
         if let Some(syncs) = &mut self.syncs {
-            // As much of it as the write was too short for.
+            // The part of the wait that does not fit into the write.
             let in_write_ns = lat_ns.saturating_sub(part_ns);
             syncs.note(part_ns, (waited_ns as u64).saturating_sub(in_write_ns).min(part_ns));
         }
     }
 
-    /// Says from the latencies of an interval, whole or begun, what is slow from now on: what is so by the interval, or by
-    /// all whole ones. While all is slow for a while, it is not what is usual.
+    /// Determines from the latencies of an interval, complete or not, what counts as slow from now on: what is slow by
+    /// that interval or by all complete ones. A period in which everything is slow does not redefine what is usual.
     pub(crate) fn learn(&mut self, bins: &[(u16, u32)], is_whole: bool) {
         self.slow_ns = slow_ns(bins.iter().rev().copied());
         if is_whole {
@@ -322,7 +323,7 @@ impl Waited {
         }
     }
 
-    /// What all of them spent their time on; `whole` and `syncs` have counted them all.
+    /// How all of them spent their time; `whole` and `syncs` have counted them all.
     pub(crate) fn finish(self, whole: &Recorder, syncs: &Recorder) -> ProcessorWaits {
         let seen = self.bins.iter().enumerate().filter(|(_, bin)| bin.ios > 0);
         let looked_at = seen.map(|(index, bin)| {
@@ -338,8 +339,8 @@ impl Waited {
     }
 }
 
-/// Above what latency the slowest percent or two lie, of bins from the highest to the lowest: whole ones, never the one that
-/// most are in. Of few operations all are slow.
+/// The latency above which the slowest percent or two lie, going through the bins from the highest to the lowest: only
+/// whole bins, and never the one with the most operations. If there are few operations, all are slow.
 fn slow_ns(bins: impl Iterator<Item = (u16, u32)> + Clone) -> u64 {
     let most = bins.clone().map(|(_, count)| count).sum::<u32>() / SLOW_OF;
     let mut above = 0;
@@ -367,8 +368,8 @@ mod tests {
         static TIME: Cell<ThreadTime> = const { Cell::new(ThreadTime { worked_ns: 0, waited_ns: 0 }) };
     }
 
-    /// An operation. It takes `lat_ns`, of which `served_ns` since it was issued, and completes so long after the one before;
-    /// meanwhile the thread works and waits for so long.
+    /// An operation. It takes `lat_ns`, of which `served_ns` since it was issued, and completes so long after the one
+    /// before; meanwhile the thread works and waits for so long.
     #[derive(Clone, Copy)]
     struct Operation {
         since_last_ns: u64,
@@ -469,7 +470,8 @@ mod tests {
         }
     }
 
-    /// Those for which there was no reading counted as not having waited: of what was slow only by the whole, nearly all.
+    /// Those for which there was no reading counted as not having waited: of what was slow only by the whole, nearly
+    /// all.
     #[test]
     fn what_was_not_looked_at_waited_like_what_was() {
         let usual = || std::iter::repeat_n(operation(100_000, 50_000, 0), 50_000);
@@ -482,10 +484,12 @@ mod tests {
         assert!(left < 50, "{left} of 10,000 are left");
     }
 
-    /// In an open loop the first of those that were held up together had the whole wait, and the others were the disk's.
+    /// In an open loop the first of those that were held up together had the whole wait, and the others were the
+    /// disk's.
     #[test]
     fn each_request_that_a_wait_held_up_is_charged_with_its_part() {
-        // Due every millisecond, each takes 50 us; every 400 ms the thread waits for 10 ms, and those due meanwhile are late.
+        // Due every millisecond, each takes 50 us; every 400 ms the thread waits for 10 ms, and those due meanwhile are
+        // late.
         let usual = Operation { since_last_ns: 1_000_000, served_ns: 50_000, ..operation(50_000, 10_000, 0) };
         let held = Operation { since_last_ns: 11_000_000, lat_ns: 10_050_000, waited_ns: 10_000_000, ..usual };
         let late = |number: u64| Operation { since_last_ns: 50_000, lat_ns: 10_050_000 - number * 950_000, ..usual };
@@ -502,8 +506,8 @@ mod tests {
     /// What the thread waited to wake for other requests was taken off one that the disk had for all of that time.
     #[test]
     fn a_request_at_the_disk_is_not_excused_by_waits_for_others() {
-        // Each millisecond one completes that took 50 us, and the thread had waited for 0.4 ms before it was due; one in a
-        // hundred has been at the disk for 50 ms by then.
+        // Each millisecond one completes that took 50 us, and the thread had waited for 0.4 ms before it was due; one
+        // in a hundred has been at the disk for 50 ms by then.
         let usual = Operation { since_last_ns: 1_000_000, served_ns: 50_000, ..operation(50_000, 5_000, 400_000) };
         let at_disk =
             Operation { since_last_ns: 1_000_000, served_ns: 50_000_000, ..operation(50_000_000, 5_000, 400_000) };

@@ -5,13 +5,13 @@
 pub(crate) struct Window {
     /// Requests issued (or due) from here on are measured.
     pub(crate) measure_ns: u64,
-    /// No request is issued after this.
+    /// No request is issued after this moment.
     pub(crate) deadline_ns: u64,
     pub(crate) interval_ns: u64,
 }
 
 impl Window {
-    /// Whether a request is measured: one that was issued (or due) after the ramp, and one that waited through the
+    /// Whether a request is measured: one issued (or due) after the ramp, or one that waited through the
     /// whole window. Such a request may be all that a window saw of a disk that hangs.
     #[inline(always)]
     pub(crate) fn measures(&self, from_ns: u64, completed_ns: u64) -> bool {

@@ -18,19 +18,19 @@ use crate::request::{Done, Op, OpKind, Slot};
 use crate::waits::ReadTime;
 use crate::window::Window;
 
-/// How long an open-loop worker waits at most before it looks at the stop flag again.
+/// Longest time that an open-loop worker waits before it checks the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
-/// How long after its deadline an open loop goes on at most, while requests that were due before wait.
+/// Longest time that an open loop continues after its deadline while requests that were due before still wait.
 const OVERTIME_MAX_NS: u64 = 1_000_000_000;
-/// Errors after which a worker gives up, when nothing at all succeeded.
+/// Number of errors after which a worker gives up if nothing at all has succeeded.
 const ERRORS_WITHOUT_SUCCESS: u64 = 16;
-/// Errors after which a worker gives up in any case.
+/// Number of errors after which a worker gives up in any case.
 const ERRORS_MAX: u64 = 10_000;
 
 const LANE_READ: usize = OpKind::Read as usize;
 const LANE_WRITE: usize = OpKind::Write as usize;
 
-/// What a worker is given besides its engine.
+/// What a worker gets besides its engine.
 pub(crate) struct Task<'a> {
     pub(crate) work: &'a IoWork,
     pub(crate) region: Region,
@@ -42,7 +42,7 @@ pub(crate) struct Task<'a> {
     pub(crate) outbox: Outbox,
     /// Bytes after which it is done; 0 for no limit.
     pub(crate) budget: u64,
-    /// Completions waited for at once (fio's `iodepth_batch_complete_min`).
+    /// Completions to wait for together (fio's `iodepth_batch_complete_min`).
     pub(crate) batch_min: usize,
     /// Reads how long the thread has waited for a processor.
     pub(crate) thread_time: Option<ReadTime>,
@@ -53,7 +53,7 @@ pub(crate) struct Finished {
     pub(crate) streams: Vec<qd1_model::record::Stream>,
     pub(crate) requests: RequestCounts,
     pub(crate) errors: Vec<IoErrors>,
-    /// Since when it measured: with one request at a time, from the end of the ramp's last one on.
+    /// When it began to measure: with one request at a time, the end of the ramp's last one.
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) failed: bool,
@@ -67,11 +67,11 @@ struct Flow {
     /// When latency began to count, if not at the issue of the current request: when the request was due (open
     /// loop), or when the commit's write was issued. 0 otherwise.
     from_ns: u64,
-    /// Bytes of the commit's writes so far, whose sync comes or is under way.
+    /// Bytes of the commit's writes so far, whose sync is still to come or under way.
     len: u32,
-    /// How many writes that were.
+    /// The number of those writes.
     writes: u32,
-    /// Where the first of them begins, and where the last one ends, in the file.
+    /// Where in the file the first of them begins and the last one ends.
     range: (u64, u64),
 }
 
@@ -83,7 +83,7 @@ impl Flow {
         Self { from_ns, len: self.len + op.len, writes: self.writes + 1, range }
     }
 
-    /// The sync of its writes: of all that they touch, where the call takes a range.
+    /// The sync of its writes: of the whole range that they touch, if the call takes a range.
     fn sync(&self, kind: OpKind) -> Op {
         let length = self.range.1 - self.range.0;
         match i32::try_from(length) {
@@ -113,7 +113,7 @@ struct Worker<'a> {
     flows: Vec<Flow>,
     /// Whether `flows` matter: open loop, or commits by a sync of their own. Otherwise every request is plain.
     flowing: bool,
-    /// Slots waiting for a request to be due; always empty under a closed loop, where a slot is refilled at once.
+    /// Slots waiting for a request to be due; always empty in a closed loop, where a slot is refilled immediately.
     free: Vec<u32>,
     queue: Vec<u32>,
     left: u64,
@@ -149,7 +149,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
     let writes_per_sync = if commits { task.work.writes_per_sync.max(1) } else { 1 };
     let write_lane = match (commits, sync_op) {
         (true, Some(_)) => (OpClass::Commit, Parts::Sync),
-        // Of several writes that are durable each, none is a part by itself.
+        // If several writes are each durable, none of them is a part on its own.
         (true, None) if writes_per_sync > 1 => (OpClass::Commit, Parts::None),
         (true, None) => (OpClass::Commit, io_parts),
         _ => (OpClass::Write, io_parts),
@@ -221,8 +221,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Depth 1 under a closed loop, the measurement that matters most: each request from issue to completion, with
-    /// nothing to keep in lists.
+    /// Depth 1 in a closed loop, the measurement that matters most: each request from issue to completion, with nothing
+    /// to keep in lists.
     fn one_by_one<E: Engine + ?Sized>(&mut self, engine: &mut E) -> Result<(), EngineError> {
         while !self.stopping
             && let Some(op) = self.next_op(0)
@@ -290,9 +290,9 @@ impl Worker<'_> {
 
     /// Queues a request for each free slot, as far as requests are due.
     ///
-    /// A disk that stands still at the deadline is still asked: else a step would see the beginnings of stalls alone, and
-    /// never one as long as it is. Requests go on coming due until all that were due before the deadline are done, and none
-    /// waits to be issued.
+    /// If the disk is stalled at the deadline, the step continues: otherwise it would see only the beginning of a stall
+    /// and never its full length. Requests keep coming due until all that were due before the deadline are done, and
+    /// none waits to be issued.
     fn fill_due(&mut self, now_ns: u64) {
         self.last_ns = self.last_ns.max(now_ns.min(self.window.deadline_ns));
         let is_over = now_ns >= self.window.deadline_ns
@@ -311,7 +311,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether a request is due and not issued, or was due before the deadline and is not done.
+    /// Whether a request is due but not issued, or was due before the deadline and is not done.
     fn owes_any(&self, now_ns: u64) -> bool {
         let deadline_ns = self.window.deadline_ns;
         let is_unsent = self.arrivals.as_ref().is_some_and(|arrivals| arrivals.due_ns() < now_ns);
@@ -339,7 +339,7 @@ impl Worker<'_> {
         Some(Op { kind, file: 0, len: request.len, offset: request.offset })
     }
 
-    /// Queues the next request on `slot`, or sets the slot free for good.
+    /// Queues the next request on `slot`, or frees the slot for good.
     #[inline(always)]
     fn draw(&mut self, slot: u32, due_ns: u64) {
         let Some(op) = self.next_op(slot) else {
@@ -353,7 +353,7 @@ impl Worker<'_> {
         self.queue.push(slot);
     }
 
-    /// How long an open-loop worker waits for a completion: until a request is due, or it is time to look at the
+    /// How long an open-loop worker waits for a completion: until a request is due, or until it is time to check the
     /// stop flag again.
     fn wait_until(&self, now_ns: u64) -> u64 {
         match &self.arrivals {
@@ -390,7 +390,7 @@ impl Worker<'_> {
         self.moved[lane].ios += 1;
         self.moved[lane].bytes += u64::from(op.len);
         if self.window.measures(done.issued_ns, done.completed_ns) {
-            // A clock that stepped back, when a virtual machine moved say, must not become the longest latency.
+            // A clock that stepped back (a migrated virtual machine) must not become the longest latency.
             let lat_ns = done.completed_ns.saturating_sub(done.issued_ns);
             let part_ns = done.submitted_ns.saturating_sub(done.issued_ns);
             self.meter.record(lane, op.len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
@@ -408,14 +408,14 @@ impl Worker<'_> {
             self.fault(&op, &done);
             return self.refill(number);
         }
-        // Under an open loop latency counts from when the request was due, so that a stall is not hidden; of a commit
-        // it counts from its first write.
+        // In an open loop latency counts from when the request was due, so that a stall is not hidden; for a commit it
+        // counts from its first write.
         let due_ns = self.flows[number as usize].from_ns;
         let from_ns = if due_ns > 0 { due_ns } else { done.issued_ns };
         let lat_ns = done.completed_ns.saturating_sub(from_ns);
         let lane = if op.kind == OpKind::Read { LANE_READ } else { LANE_WRITE };
-        // The part is the submission of a plain request under a closed loop; else its service, or a commit's sync,
-        // which both begin with the issue of what has just completed.
+        // In a closed loop the part is the submission of a plain request; otherwise it is its service, or a commit's
+        // sync, both of which begin with the issue of the request that has just completed.
         let part_end_ns =
             if op.kind.transfers() && self.arrivals.is_none() { done.submitted_ns } else { done.completed_ns };
         let part_ns = part_end_ns.saturating_sub(done.issued_ns);
@@ -449,12 +449,12 @@ impl Worker<'_> {
         self.refill(number);
     }
 
-    /// Queues what a commit has still to do after a write: its next write, or its sync. False where it is done.
+    /// Queues what a commit still has to do after a write: its next write or its sync. False if it is done.
     fn goes_on(&mut self, number: u32, flow: &Flow) -> bool {
         let next = if flow.writes < self.writes_per_sync {
             match self.next_op(number) {
                 Some(op) => op,
-                // The budget is used up: what is half written is no commit.
+                // The budget is used up: a half-written commit does not count.
                 None => {
                     self.free.push(number);
                     return true;
@@ -470,7 +470,7 @@ impl Worker<'_> {
         true
     }
 
-    /// The slot is free: draws the next request at once under a closed loop, unless it is time to stop.
+    /// The slot is free: in a closed loop, draws the next request immediately, unless it is time to stop.
     #[inline(always)]
     fn refill(&mut self, slot: u32) {
         if self.arrivals.is_some() {

@@ -1,4 +1,4 @@
-//! One suite over all engines: what the worker relies on, whichever engine runs.
+//! One suite for all engines: what the worker relies on, whichever engine runs.
 
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,13 +33,13 @@ struct Bench {
     buffers: Arc<Buffers>,
     /// Two of them, of the same length.
     targets: [Target; 2],
-    /// What the engine is known by in messages.
+    /// The engine's name in messages.
     name: String,
     _files: Vec<OwnedFd>,
     _dir: tempfile::TempDir,
 }
 
-/// An engine on two fresh files, or `None` (said aloud) where the machine does not offer it.
+/// An engine on two fresh files, or `None` (with a message) if the machine does not offer it.
 fn bench(kind: EngineKind, tuning: Tuning) -> Option<Bench> {
     let name = if tuning == Tuning::default() { kind.name().to_owned() } else { format!("{} {tuning:?}", kind.name()) };
     let dir = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ fn bench(kind: EngineKind, tuning: Tuning) -> Option<Bench> {
     }
 }
 
-/// Says and counts that a test could not run here (see HACKING.md).
+/// Reports and counts a test that could not run here (see HACKING.md).
 fn skip(test: &str, why: &str) {
     println!("SKIPPED: {test}: {why}");
     if let Some(path) = std::env::var_os("QD1_SKIP_LOG") {
@@ -84,7 +84,7 @@ fn skip(test: &str, why: &str) {
     }
 }
 
-/// Every engine as it is by default, and the other ways that fio knows of going about it.
+/// Every engine with its defaults, and with the other modes that fio offers.
 fn ways() -> Vec<(EngineKind, Tuning)> {
     let plain = Tuning { sync_file_range: 7, ..Tuning::default() };
     let mut ways: Vec<(EngineKind, Tuning)> = ALL.into_iter().map(|kind| (kind, plain)).collect();
@@ -130,7 +130,7 @@ impl Bench {
         }
     }
 
-    /// Bytes of file number `file`, as anybody else sees them.
+    /// Content of file number `file`, as other processes see it.
     fn content(&self, file: usize, offset: u64, len: usize) -> Vec<u8> {
         let reader = self.targets[file].open(OpenAs::default()).unwrap();
         let mut bytes = vec![0; len];
@@ -195,7 +195,7 @@ fn one_request_alone_goes_as_through_the_lists() {
                 assert_eq!(done.result, op.len as i32, "{name}: {kind:?}");
                 assert!(before <= done.issued_ns && done.issued_ns <= done.submitted_ns, "{name}");
                 assert!(done.submitted_ns <= done.completed_ns && done.completed_ns <= bench.now_ns(), "{name}");
-                // Neither leaves anything behind that the other would stumble over.
+                // Neither leaves anything behind that would break the other.
                 assert_eq!(bench.one((number + round as u32) % DEPTH, op), op.len as i32, "{name}");
             }
         }
@@ -235,7 +235,7 @@ fn each_request_goes_to_its_own_file() {
         if !does_io(bench.engine.kind()) {
             return;
         }
-        // In turns, so that an engine which remembers where a file stands is put to the test.
+        // In turn, so that an engine that remembers a file's position is put to the test.
         for (slot, file) in [(0u32, 0u16), (1, 1), (2, 0), (3, 1)] {
             bench.buffers.fill(slot, 4096, |bytes| bytes.fill(10 + slot as u8));
             let offset = u64::from(slot / 2) * 4096;
@@ -298,7 +298,7 @@ fn a_range_or_all_of_a_file_can_be_written_out() {
             assert_eq!(bench.engine.one(2, &sync).unwrap().result, len as i32, "{name}");
         }
     });
-    // Flags that no kernel knows are the request's failure: so they did get there.
+    // Flags that no kernel knows make the request fail, which shows that they reached the kernel.
     for kind in ALL.into_iter().filter(|kind| does_io(*kind)) {
         let Some(mut bench) = bench(kind, Tuning { sync_file_range: 1 << 20, ..Tuning::default() }) else { continue };
         let sync = Op { kind: OpKind::SyncFileRange, file: 0, len: 4096, offset: 0 };
@@ -320,7 +320,7 @@ fn polled_requests_are_carried_out_or_refused_one_by_one() {
     if results == [8192, 8192] {
         assert_eq!(bench.buffers.copy(1, 8192), written);
     }
-    // The kernel polls for transfers only; these have to come back nevertheless.
+    // The kernel polls for transfers only; these must complete nevertheless.
     for kind in OTHERS {
         let (_, op) = op(kind, 2, 4096);
         assert_eq!(bench.one(2, op), op.len as i32, "{kind:?}");
@@ -333,7 +333,7 @@ fn a_file_cut_short_under_a_mapping_fails_only_its_requests() {
     let read = |file, offset| Op { kind: OpKind::Read, file, len: 8192, offset };
     let write = |offset| Op { kind: OpKind::Write, file: 0, len: 8192, offset };
     assert_eq!((bench.one(0, write(65_536)), bench.one(1, read(1, 65_536))), (8192, 8192));
-    // Behind the engine's back: what it has mapped is no longer there.
+    // Behind the engine's back: the mapped data is no longer there.
     bench.targets[0].set_len(4096).unwrap();
     assert_eq!(bench.one(2, read(0, 65_536)), -rustix::io::Errno::IO.raw_os_error());
     assert_eq!(bench.one(2, read(0, 65_536)), 0, "its new length is known from then on");
@@ -380,10 +380,10 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
             return;
         }
         let name = bench.name.clone();
-        // Half of it lies behind the end of the file.
+        // Half of it lies beyond the end of the file.
         let short = bench.one(1, Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 });
         assert_eq!(short, 4096, "{name}: a short read returns its length");
-        // The file is opened for writing too, so only its end refuses: beyond what a file can be.
+        // The file is opened for writing too, so the only reason to refuse is an offset beyond the maximum file size.
         let refused = bench.one(2, Op { kind: OpKind::Write, file: 0, len: 4096, offset: (1 << 62) + 4096 });
         assert!(refused < 0, "{name}: {refused}");
     });

@@ -202,7 +202,7 @@ fn what_needs_files_says_so_where_there_are_none() {
         let mut watch = |_: &Progress<'_>| Decision::Continue;
         let cancel = AtomicBool::new(false);
         let outcome = run_files(&work, &LONG, &mut Tree::new(dir.path()), 1, ThreadCost::default, &cancel, &mut watch);
-        assert!(outcome.unwrap_err().to_string().contains("no step before"), "{op:?}");
+        assert!(outcome.unwrap_err().to_string().contains("no earlier step"), "{op:?}");
     }
 }
 

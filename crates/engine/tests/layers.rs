@@ -1,4 +1,4 @@
-//! What lies before a simulated device, through the real worker: each layer changes the latencies that it should.
+//! The layers in front of a simulated device, measured by the real worker: each changes the latencies that it should.
 
 use qd1_engine::run::{IoJob, Outcome, run_on};
 use qd1_engine::sim::{Device, Disk, FirstTouch, HostCache, Layers, Reduction, Service, Unwritten};
@@ -26,7 +26,7 @@ fn work(rw: Rw, bs: u32, size: u64) -> IoWork {
     }
 }
 
-/// One step on a disk that remembers; the median, ns.
+/// One step on a disk that keeps its state; the median, ns.
 fn step(disk: Disk, work: &IoWork, offset: u64) -> (Disk, f64) {
     let stop = Stop { min_ns: 0, max_ns: 3_600_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
     let job = IoJob {
@@ -66,7 +66,7 @@ fn what_was_read_in_one_step_is_in_the_hosts_cache_in_the_next() {
     let (disk, again) = step(disk, &work(Rw::Randread, 4096, 1 << 20), 0);
     near(first, 100e3);
     near(again, 10e3);
-    // Ten times as much as it holds: gone before it comes again.
+    // Ten times as much as it holds: evicted before it is read again.
     let (disk, _) = step(disk, &work(Rw::Randread, 4096, 10 << 20), 0);
     near(step(disk, &work(Rw::Randread, 4096, 1 << 20), 0).1, 100e3);
 }

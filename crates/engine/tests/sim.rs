@@ -1,4 +1,4 @@
-//! The simulated device against its own truth, and the worker against the simulated device: all in virtual time.
+//! The simulated device compared with its own truth, and the worker with the simulated device: all in virtual time.
 
 use std::sync::atomic::AtomicBool;
 
@@ -186,19 +186,19 @@ fn a_stall_is_not_hidden_from_an_open_loop() {
     open.arrival = Arrival::Fixed { iops: 1000.0 };
     let closed = run(&work(Rw::Randread, 4096, 1), device.clone(), 95);
     let open = run(&open, device, 95);
-    // A closed loop sees one slow request a stall; who asks at a fixed rate sees the queue that built up:
+    // A closed loop sees one slow request per stall; a fixed rate sees the queue that built up:
     // 9 stalls x about 1,111 late requests (the backlog drains at 9,000 a second) of 95,000.
     assert!(closed.streams[0].lat.quantile(0.9999) < 200_000);
     let late = open.streams[0].lat.count_above(10_000_000) as f64;
     near(late, 9.0 * 1100.0, 0.02);
     near(open.streams[0].lat.count() as f64, 95_000.0, 0.001);
-    // What the device itself took is kept beside it: one slow request a stall here as well.
+    // The device's own time is kept as well: one slow request per stall here too.
     let served = open.streams[0].clat.as_ref().unwrap();
     assert_eq!(served.count(), open.streams[0].lat.count());
     assert!(served.count_above(10_000_000) <= 10 && served.quantile(0.999) < 200_000);
 }
 
-/// A step that ended at its deadline saw the beginnings of stalls alone: 7 % of the requests in place of 17.
+/// A step that ended at its deadline saw only the beginnings of stalls: 7 % of the requests instead of 17.
 #[test]
 fn an_open_loop_sees_a_stall_to_its_end() {
     let stall = Some(Stall { period_ns: 4_800_000_000, length_ns: 800_000_000 });
@@ -218,14 +218,14 @@ fn an_open_loop_sees_a_stall_to_its_end() {
     near(late as f64 / all as f64, 0.8 / 4.8, 0.1);
 }
 
-/// A disk that never gets through what is due does not keep a step for ever.
+/// A disk that never catches up with what is due does not keep a step running forever.
 #[test]
 fn an_open_loop_ends_though_its_disk_is_too_slow() {
     let device = Device { read: constant(50e6), channels: 1, ..Device::default() };
     let mut open = work(Rw::Randread, 4096, 8);
     open.arrival = Arrival::Fixed { iops: 100.0 };
     let (_, outcome) = run_on(Disk::new(device), &job(&open, &stop(5))).unwrap();
-    // A second of overtime, and what is on its way then.
+    // A second of overtime, and what is in flight then.
     assert!((6_000_000_000..6_500_000_000).contains(&outcome.runtime_ns), "{}", outcome.runtime_ns);
     let ios = outcome.streams[0].lat.count();
     assert!((120..=130).contains(&ios), "{ios}");
@@ -244,13 +244,14 @@ fn a_hang_through_the_whole_window_is_what_it_saw() {
         let stop = Stop { ramp_ns: 2_100_000_000, ..stop(1) };
         let through = run_until(&work, hang(1_500_000_000), &stop);
         let seen = &through.streams[0].lat;
-        // A closed loop asks nothing meanwhile; of an open one all that was due, in the ramp and after the window too, is
-        // issued in the end.
+        // A closed loop asks nothing meanwhile; of an open one all that was due, in the ramp and after the window too,
+        // is issued in the end.
         let due = if arrival.is_open() { 1_480..1_560 } else { u64::from(depth)..u64::from(depth) + 1 };
         assert!(due.contains(&seen.count()) && through.ended == Ended::Time, "{arrival:?}: {}", seen.count());
         near(seen.max_ns() as f64, 1.5e9, 0.01);
         near(through.runtime_ns as f64, 1.4e9, 0.03);
-        // One that ends in the window is of the ramp alone under a closed loop; who was due meanwhile has waited.
+        // One that ends in the window belongs only to the ramp in a closed loop; requests that were due meanwhile have
+        // waited.
         let partly = run_until(&work, hang(900_000_000), &stop);
         let waited = partly.streams[0].lat.count_above(10_000_000);
         assert_eq!(waited > 0, arrival != Arrival::Closed, "{arrival:?}: {waited}");
@@ -258,7 +259,7 @@ fn a_hang_through_the_whole_window_is_what_it_saw() {
     }
 }
 
-/// Each of a step's visits has such a beginning: of a disk that takes 50 ms a request it made 1 % of the time, and more.
+/// Each visit of a step begins like this: on a disk that takes 50 ms per request it made up 1 % of the time and more.
 #[test]
 fn the_wait_for_the_ramps_last_request_is_not_measured() {
     let device = Device { read: constant(50e6), ..Device::default() };
@@ -307,7 +308,7 @@ fn a_law_through_percentiles_has_them_and_what_lies_between() {
         near(service.quantile_ns(p), ns, 1e-9);
         near(lat.quantile(p) as f64, ns, 0.1);
     }
-    // Half the way in the logarithm of what is above, which is p99.684, is half the way in the logarithm of the time.
+    // Halfway in the logarithm of the share above, which is p99.684, is halfway in the logarithm of the time.
     near(service.quantile_ns(1.0 - 10f64.powf(-2.5)), (2e6_f64 * 2e7).sqrt(), 1e-9);
     near(service.quantile_ns(0.0), 1e5, 1e-9);
     near(service.quantile_ns(1.0), 3e8, 1e-9);

@@ -1,6 +1,7 @@
 //! Experiments: treatments of the machine, measured in shuffled rounds, each change journalled and undone.
 //!
-//! [`powercut`] needs no rounds: it looks whether commits outlive the machine. [`rounds`] runs any list of [`treatment::Treatment`]s; `filesystems` is the first of them.
+//! [`powercut`] needs no rounds: it checks whether commits survive a power cut. [`rounds`] runs any list of
+//! [`treatment::Treatment`]s; `filesystems` is the first of them.
 #![forbid(unsafe_code)]
 
 pub mod filesystems;

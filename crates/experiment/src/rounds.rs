@@ -1,5 +1,5 @@
-//! Rounds: in each one the substrate is prepared, then every treatment is applied, measured and undone, in an order of
-//! the round's own. All rounds become one Record.
+//! Rounds: in each one the substrate is prepared, then every treatment is applied, measured and undone, in a different
+//! order each time. All rounds become one Record.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use qd1_system::journal::Journal;
 use crate::treatment::{Substrate, Treatment, TreatmentSite};
 use crate::workload::Workload;
 
-/// What a treatment takes beside its steps: to be applied and undone, ns.
+/// Time a treatment takes in addition to its steps, to be applied and undone, ns.
 const TREATMENT_NS: u64 = 2_000_000_000;
-/// What each step takes beside its time, ns.
+/// Time each step takes in addition to its own, ns.
 const STEP_NS: u64 = 100_000_000;
 
 /// An experiment, ready to run.
@@ -34,7 +34,7 @@ pub struct Experiment<'a> {
     pub workloads: &'a mut [Workload],
     /// What the treatments are applied to.
     pub substrate: &'a dyn Substrate,
-    /// A directory of the experiment's own, removed with it.
+    /// The experiment's own directory, removed with it.
     pub scratch: &'a Path,
     /// Records each change and undoes it.
     pub journal: &'a mut Journal,
@@ -77,7 +77,7 @@ impl Experiment<'_> {
         }
     }
 
-    /// Returns the Record of a run in which nothing was measured yet.
+    /// Returns the Record of a run in which nothing has been measured yet.
     fn empty(&self) -> Record {
         let mut plan = self.plan.clone();
         plan.steps.clear();
@@ -92,7 +92,7 @@ impl Experiment<'_> {
         let prepared = self.substrate.prepare(seed, self.context, self.watch)?;
         if round == 1 && !self.context.is_cancelled() {
             let about = format_span_ns(self.about_ns(&prepared));
-            self.watch.heading(&format!("about {about} in all, as fast as that was written"));
+            self.watch.heading(&format!("about {about} in all, judging by the speed of that write"));
         }
         record.prepare.get_or_insert(prepared);
         for at in &self.order[round as usize - 1] {
@@ -111,7 +111,7 @@ impl Experiment<'_> {
         Ok(())
     }
 
-    /// How long all rounds take where the substrate is prepared as fast as it was, ns.
+    /// How long all rounds take if the substrate is always prepared as fast as this time, ns.
     fn about_ns(&self, prepared: &Prepare) -> u64 {
         let file_ns = match self.plan.needs_shared_file() {
             true => {
@@ -141,12 +141,12 @@ impl Experiment<'_> {
         let depth = self.journal.depth();
         let measured = self.apply_and_measure(treatment, seed, begin_ns, &mut mount, record);
         let undone = self.journal.undo_to(depth);
-        debug_assert!(undone.is_err() || self.journal.depth() == depth, "a treatment leaves no change behind");
+        debug_assert!(undone.is_err() || self.journal.depth() == depth, "a treatment must leave no change behind");
         if let Err(error) = measured {
             mount.fault = format!("{error:#}");
             self.watch.heading(&format!("  {}: {}", treatment.name(), mount.fault));
         }
-        // Stopped before anything was measured under it: treated as if it had not begun.
+        // Stopped before anything was measured with it: treated as if it had not begun.
         if !mount.steps.is_empty() || !mount.fault.is_empty() {
             record.mounts.push(mount);
         }
@@ -180,7 +180,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Adds what was measured under a treatment to the Record of all.
+/// Adds a treatment's measurements to the Record of all.
 fn add(record: &mut Record, mount: &mut MountRecord, part: Record, started_ns: u64) {
     mount.filesystem = part.environment.filesystem;
     mount.devices = part.environment.devices;

@@ -26,9 +26,9 @@ pub trait Treatment {
 pub struct TreatmentSite<'a> {
     /// The context of the run.
     pub context: &'a RunContext<'a>,
-    /// An empty directory of the treatment's own.
+    /// The treatment's own empty directory.
     pub dir: &'a Path,
-    /// A directory of the experiment's own, removed with it.
+    /// The experiment's own directory, removed with it.
     pub scratch: &'a Path,
     /// Records each change and undoes it.
     pub journal: &'a mut Journal,
@@ -38,11 +38,11 @@ pub struct TreatmentSite<'a> {
 pub struct Applied {
     /// The directory to measure in.
     pub dir: PathBuf,
-    /// The kernel's name of the device whose requests are counted.
+    /// The kernel's name for the device whose requests are counted.
     pub device: String,
 }
 
-/// What all treatments of a round are applied to.
+/// The thing to which all treatments of a round are applied.
 pub trait Substrate {
     /// Describes the preparation of each round, for the progress: `writing 2 GiB`.
     fn preparation(&self) -> String;
@@ -50,7 +50,7 @@ pub trait Substrate {
     /// Prepares it for a round, so that each treatment starts from the same state.
     ///
     /// # Errors
-    /// When there is no space, or the disk takes no writes.
+    /// If there is no space, or the disk does not accept writes.
     fn prepare(&self, seed: u64, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Prepare>;
 
     /// Removes everything it created.

@@ -1,4 +1,4 @@
-//! The workloads measured under each treatment; each returns a Record of its own.
+//! The workloads measured with each treatment; each returns its own Record.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use qd1_runner::{RunContext, execute};
 pub enum Workload {
     /// The steps of a suite, through the ordinary planner and runner.
     Suite(Box<Spec>),
-    /// The loads of a real program, on data created for them.
+    /// A real program's loads, on data created for them.
     Program(ProgramRun),
 }
 
@@ -32,7 +32,7 @@ impl Workload {
         context: &RunContext<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Record> {
-        // The filesystem is removed with the run: nothing has to stay free.
+        // The filesystem is removed with the run, so no space has to stay free.
         let place = Place { leave_free: Some(Bytes(0)), ..place::inspect(context.machine, dir, &context.id)? };
         match self {
             Self::Suite(spec) => {

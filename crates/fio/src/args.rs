@@ -1,8 +1,8 @@
 //! The command line as fio reads it.
 //!
-//! Each `--name=` starts a job; options before the first are global, and so are those after `--name=global`. What is
-//! no option is a job file. Whatever the order, the options are read before the files, so that global ones count for
-//! the files' jobs too. Names may be cut as long as they stay unique, and one dash is as good as two (getopt's rules).
+//! Each `--name=` starts a job; options before the first are global, and so are those after `--name=global`. Any other
+//! argument is a job file. Options are read before files, whatever their order, so that global options apply to the
+//! files' jobs too. Names may be abbreviated as long as they stay unique, and one dash works like two (getopt's rules).
 
 use crate::error::{Error, ErrorKind, Errors, Place, shortened};
 use crate::flags::{FLAGS, Flag, FlagAction, FlagValue, Flags, bad_value};
@@ -24,7 +24,7 @@ pub enum Request {
     Version,
     /// `--cmdhelp`, with an option's name, `all` or nothing.
     CmdHelp(String),
-    /// `--enghelp`, with an engine's name (and an option's after a comma) or nothing.
+    /// `--enghelp`, with an engine's name (optionally followed by a comma and an option's name) or nothing.
     EngHelp(String),
     /// Jobs to run, or to show.
     Run(Box<Invocation>),
@@ -33,20 +33,20 @@ pub enum Request {
 /// Jobs and how to run them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
-    /// The global options; of a job, the first [`FioJob::globals`] were in force.
+    /// The global options. The first [`FioJob::globals`] of them apply to a job.
     pub globals: Vec<Given>,
-    /// The jobs: those of the command line, then those of the files.
+    /// The jobs: those from the command line, then those from the files.
     pub jobs: Vec<FioJob>,
     /// fio's own flags.
     pub flags: Flags,
-    /// What took effect otherwise than written.
+    /// What took effect differently from how it was written.
     pub notes: Vec<Note>,
 }
 
-/// Reads a command line, the program's name left out.
+/// Reads a command line without the program's name.
 ///
 /// # Errors
-/// Everything that is wrong with it and with the files that it names.
+/// Everything that is wrong with it and with the files it names.
 pub fn parse_args<S: AsRef<str>>(args: &[S], world: &dyn World) -> Result<Request, Errors> {
     let mut line = Line { args: args.iter().map(AsRef::as_ref).collect(), ..Line::default() };
     while line.next < line.args.len() && line.errors.len() < Limits::ERRORS {
@@ -57,9 +57,9 @@ pub fn parse_args<S: AsRef<str>>(args: &[S], world: &dyn World) -> Result<Reques
     line.run(world)
 }
 
-/// A job, or global options, as they stand on the command line.
+/// A job, or global options, as written on the command line.
 struct Group {
-    /// `None` where it is global.
+    /// `None` for global options.
     name: Option<String>,
     place: Place,
     entries: Vec<Entry>,
@@ -84,7 +84,7 @@ enum Named {
 }
 
 impl<'a> Line<'a> {
-    /// FlagValue in the next argument, and its value where that is the one after.
+    /// The place of the next argument, and the argument after it if that holds the value.
     fn argument(&mut self) -> Option<Request> {
         let argument = self.args[self.next];
         let place = Place::Argument { position: self.next as u32 + 1, column: 1 };
@@ -133,7 +133,7 @@ impl<'a> Line<'a> {
                 return None;
             }
             (FlagValue::Nothing, Some((text, at))) => {
-                self.errors.push(bad_value(flag, text, at, "it has no value".to_owned()));
+                self.errors.push(bad_value(flag, text, at, "the flag takes no value".to_owned()));
                 return None;
             }
             (_, value) => value.unwrap_or(("", place.clone())),
@@ -165,7 +165,7 @@ impl<'a> Line<'a> {
         };
         let value = if bare { value } else { value.or_else(|| self.following()) };
         if value.as_ref().is_some_and(|(text, _)| text.len() > Limits::VALUE_BYTES) {
-            let kind = ErrorKind::Limit { what: "bytes of a value".to_owned(), limit: Limits::VALUE_BYTES };
+            let kind = ErrorKind::Limit { what: "bytes in a value".to_owned(), limit: Limits::VALUE_BYTES };
             return self.errors.push(Error::new(place, option.name, kind));
         }
         if option.name == "name" {
@@ -201,7 +201,7 @@ impl<'a> Line<'a> {
             resolver.file(file, &place);
         }
         let Jobs { globals, jobs, notes } = resolver.finish()?;
-        // A file of globals alone is nothing to run, and can be looked at.
+        // A file with global sections only has nothing to run, but can be shown.
         if jobs.is_empty() && !self.flags.parse_only && !self.flags.showcmd {
             return Err(Error::new(Place::Whole, "", ErrorKind::NoJobs).into());
         }
@@ -240,7 +240,7 @@ fn named(name: &str, dashes: usize) -> Result<Named, ErrorKind> {
 
 fn unknown(name: &str) -> ErrorKind {
     if let Some(engine) = crate::engines::refused_with_option(name) {
-        let why = format!("it belongs to ioengine={}, and {}", engine.names.join(" or "), engine.why);
+        let why = format!("it belongs to ioengine={}: {}", engine.names.join(" or "), engine.why);
         return ErrorKind::RefusedOption { name: name.to_owned(), why };
     }
     let flags = suggest::nearest(name, FLAGS.iter().map(|flag| flag.name));

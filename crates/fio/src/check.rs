@@ -1,7 +1,7 @@
-//! What options mean together: defaults that follow from others, limits that they put on each other, contradictions.
+//! How options interact: defaults that follow from other options, limits they put on each other, contradictions.
 //!
-//! Where fio prints something and goes on, this gives a note; where fio stops, it is an error. What needs a look at
-//! the files (a size that is missing, a directory that is not there) is left to who opens them.
+//! Where fio prints something and goes on, this gives a note; where fio stops, it is an error. Checks that need the
+//! files themselves (a missing size, a missing directory) are left to the code that opens them.
 
 use crate::Limits;
 use crate::error::{Error, ErrorKind, Findings, Place};
@@ -9,7 +9,7 @@ use crate::job::{FioJob, Given};
 use crate::settings::Settings;
 use crate::types::{Amount, Range, SteadyState, Verify, ZoneMode};
 
-/// Checks one job: fills what follows from other options and reports contradictions.
+/// Checks one job: fills in what follows from other options and reports contradictions.
 pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, findings: &mut Findings) {
     let place_of = |job: &FioJob, name: &str| -> Place {
         let mut all = job.given.iter().rev().chain(globals.iter().take(job.globals).rev());
@@ -40,7 +40,7 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     }
 }
 
-/// Whether batches fit the queue, open files are some of the files, and headers divide the blocks.
+/// Whether batches fit in the queue, no more files are open than exist, and headers divide the blocks.
 fn is_consistent(job: &FioJob) -> bool {
     let Range { min, max } = job.block_range(1);
     let divides = |size: u64| job.verify_interval > 0 && size.is_multiple_of(job.verify_interval);
@@ -53,7 +53,7 @@ fn is_consistent(job: &FioJob) -> bool {
         && divides(max)
 }
 
-/// What is wrong, with the option it is attributed to.
+/// What is wrong, and the option to blame.
 type Remarks = Vec<(&'static str, String)>;
 
 fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
@@ -62,7 +62,7 @@ fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
         job.size = Amount::Unset;
     }
     if let (Some(each), Amount::Unset) = (job.filesize, job.size) {
-        // Of a range, fio too knows the sum only after it has drawn each size; then it stays open.
+        // For a range, fio also knows the sum only after drawing every size, so it is left open here.
         if each.min == each.max {
             job.size = Amount::Bytes(each.min.saturating_mul(count));
         }
@@ -70,7 +70,7 @@ fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
     let block = job.block_min();
     match job.size {
         Amount::Bytes(size) if job.ioengine.moves_data() && size > 0 && size < block => {
-            conflicts.push(("size", format!("the size, {size} bytes, is smaller than a block of {block}")));
+            conflicts.push(("size", format!("the size of {size} bytes is smaller than one block of {block} bytes")));
         }
         _ => {}
     }
@@ -79,20 +79,20 @@ fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
 fn rates(job: &FioJob, conflicts: &mut Remarks) {
     let bandwidth = job.rate.iter().any(|rate| *rate > 0);
     if bandwidth && job.rate_iops.iter().any(|rate| *rate > 0) {
-        conflicts.push(("rate_iops", "rate and rate_iops exclude each other".to_owned()));
+        conflicts.push(("rate_iops", "rate and rate_iops cannot be used together".to_owned()));
     }
     if job.rate.iter().zip(job.rate_min).any(|(rate, min)| *rate > 0 && *rate < min) {
-        conflicts.push(("rate_min", "rate_min is more than rate".to_owned()));
+        conflicts.push(("rate_min", "rate_min is higher than rate".to_owned()));
     }
 }
 
 fn zones(job: &FioJob, conflicts: &mut Remarks) {
     match job.zonemode {
         ZoneMode::Strided if job.zonesize == 0 => {
-            conflicts.push(("zonemode", "zonemode=strided needs a zonesize".to_owned()));
+            conflicts.push(("zonemode", "zonemode=strided requires zonesize".to_owned()));
         }
         ZoneMode::None if job.zonesize > 0 => {
-            conflicts.push(("zonesize", "zonesize needs zonemode=strided".to_owned()));
+            conflicts.push(("zonesize", "zonesize requires zonemode=strided".to_owned()));
         }
         _ => {}
     }
@@ -112,7 +112,10 @@ fn times(job: &mut FioJob, notes: &mut Remarks) {
 fn queue(job: &mut FioJob, notes: &mut Remarks) {
     if job.iodepth > 1 && !job.ioengine.is_async() {
         let engine = job.ioengine.name();
-        notes.push(("iodepth", format!("{engine} does one request at a time: iodepth={} counts as 1", job.iodepth)));
+        notes.push((
+            "iodepth",
+            format!("{engine} does one request at a time, so iodepth={} is treated as 1", job.iodepth),
+        ));
         job.iodepth = 1;
     }
     let depth = job.iodepth;
@@ -129,15 +132,15 @@ fn queue(job: &mut FioJob, notes: &mut Remarks) {
 fn verification(job: &FioJob, notes: &mut Remarks) {
     let varies = (0..3).any(|direction| job.block_range(direction).min != job.block_range(direction).max);
     if job.verify != Verify::None && job.norandommap && job.rw.kind.is_random() && varies {
-        let text = "norandommap with several block sizes: blocks that were overwritten in part are not verified";
+        let text = "with norandommap and several block sizes, partly overwritten blocks are not verified";
         notes.push(("verify", text.to_owned()));
     }
 }
 
 fn open_files(job: &FioJob, notes: &mut Remarks) {
-    // Where files are what is worked on, none stays open.
+    // Engines that work on the files themselves keep none open.
     if job.openfiles > 0 && job.openfiles < job.file_count() && job.ioengine.moves_data() {
-        let text = format!("all {} files stay open, where openfiles={}", job.file_count(), job.openfiles);
+        let text = format!("all {} files stay open, although openfiles={}", job.file_count(), job.openfiles);
         notes.push(("openfiles", text));
     }
 }
@@ -159,7 +162,7 @@ fn headers(job: &mut FioJob, conflicts: &mut Remarks) {
     }
     if job.verify_offset.saturating_add(Limits::VERIFY_HEADER_BYTES) > job.verify_interval {
         let text = format!(
-            "after verify_offset={}, an interval of {} bytes has no room for a header",
+            "with verify_offset={}, an interval of {} bytes has no room for a header",
             job.verify_offset, job.verify_interval
         );
         conflicts.push(("verify_offset", text));
@@ -192,14 +195,14 @@ pub(crate) fn all(jobs: &[FioJob], settings: &Settings, findings: &mut Findings)
     let workers: u64 = jobs.iter().map(|job| u64::from(job.numjobs)).sum();
     if workers > u64::from(settings.max_jobs) {
         let kind = ErrorKind::Limit {
-            what: format!("workers, all clones counted; these are {workers} (see --max-jobs)"),
+            what: format!("workers, counting all clones ({workers}; see --max-jobs)"),
             limit: settings.max_jobs as usize,
         };
         findings.error(Error::new(Place::Whole, "numjobs", kind));
     }
     for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !job.wait_for.is_empty()) {
         if !jobs[..index].iter().any(|other| other.name == job.wait_for) {
-            let text = format!("job `{}` waits for `{}`, and no job before it has that name", job.name, job.wait_for);
+            let text = format!("job `{}` waits for `{}`, but no earlier job has that name", job.name, job.wait_for);
             let given = job.given.iter().find(|given| given.name == "wait_for").map(|given| given.place.clone());
             let place = given.or_else(|| job.place.clone()).unwrap_or(Place::Whole);
             findings.error(Error::new(place, &job.wait_for, ErrorKind::Conflict(text)));

@@ -1,4 +1,4 @@
-//! The defaults of a job, which are those of the table of options.
+//! The defaults of a job, taken from the table of options.
 
 use crate::job::FioJob;
 use crate::options;

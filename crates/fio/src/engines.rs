@@ -1,4 +1,4 @@
-//! fio's I/O engines: those that are here, and those that are refused by name.
+//! fio's I/O engines: the supported ones, and those that are refused by name.
 
 use qd1_model::suggest;
 
@@ -25,13 +25,17 @@ pub enum EngineName {
 pub const ENGINES: &[(&str, EngineName, &str)] = &[
     ("psync", EngineName::Psync, "pread() and pwrite()"),
     ("sync", EngineName::Sync, "read(), write() and lseek()"),
-    ("vsync", EngineName::Vsync, "readv() and writev(), a request each: neighbours are not joined, as fio joins them"),
+    (
+        "vsync",
+        EngineName::Vsync,
+        "readv() and writev(), one request per call: unlike in fio, adjacent requests are not merged",
+    ),
     ("pvsync", EngineName::Pvsync, "preadv() and pwritev()"),
     ("pvsync2", EngineName::Pvsync2, "preadv2() and pwritev2()"),
     ("libaio", EngineName::Libaio, "the kernel's asynchronous I/O: io_submit() and io_getevents()"),
     ("io_uring", EngineName::IoUring, "the kernel's asynchronous I/O over shared rings"),
     ("mmap", EngineName::Mmap, "memory-mapped files"),
-    ("null", EngineName::Null, "no I/O at all: the cost of the instrument"),
+    ("null", EngineName::Null, "no I/O at all: shows the overhead of qd1 itself"),
     ("filecreate", EngineName::Filecreate, "creates files"),
     ("filestat", EngineName::Filestat, "looks up files"),
     ("filedelete", EngineName::Filedelete, "deletes files"),
@@ -40,19 +44,19 @@ pub const ENGINES: &[(&str, EngineName, &str)] = &[
 /// Names that fio takes for libaio.
 const OF_LIBAIO: [&str; 3] = ["aio", "linuxaio", "aiolib"];
 
-/// An engine of fio's that is not here.
+/// A fio engine that qd1 does not have.
 #[derive(Debug)]
 pub struct RefusedEngine {
-    /// fio's names of it and of its relatives.
+    /// fio's names for it and for related engines.
     pub names: &'static [&'static str],
-    /// Why it is not here.
+    /// Why qd1 does not have it.
     pub why: &'static str,
-    /// The options that only it has.
+    /// The options that only this engine has.
     pub options: &'static [&'static str],
 }
 
 const NETWORK: &str = "qd1 measures disks, not networks";
-const REMOTE: &str = "qd1 measures what the kernel shows as a file or block device; mount or map it, and name that";
+const REMOTE: &str = "qd1 measures files and block devices; mount or map the storage and use the resulting path";
 
 /// Engines that are refused.
 pub const REFUSED: &[RefusedEngine] = &[
@@ -122,12 +126,12 @@ pub const REFUSED: &[RefusedEngine] = &[
     },
     RefusedEngine {
         names: &["exec"],
-        why: "qd1 starts no other programs from a job",
+        why: "qd1 does not start other programs from a job",
         options: &["program", "arguments", "grace_time", "std_redirect"],
     },
     RefusedEngine {
         names: &["sg", "io_uring_cmd", "xnvme"],
-        why: "it talks past the block layer; use io_uring on the block device",
+        why: "it bypasses the block layer; use io_uring on the block device",
         options: &[
             "readfua",
             "writefua",
@@ -145,10 +149,10 @@ pub const REFUSED: &[RefusedEngine] = &[
     RefusedEngine { names: &["libzbc"], why: "zoned block devices are not supported", options: &[] },
     RefusedEngine {
         names: &["posixaio"],
-        why: "glibc makes it of threads and psync; use psync with numjobs, or io_uring",
+        why: "glibc implements it with threads and psync; use psync with numjobs, or io_uring",
         options: &[],
     },
-    RefusedEngine { names: &["splice"], why: "it is for moving data between pipes; use psync", options: &[] },
+    RefusedEngine { names: &["splice"], why: "it moves data between pipes; use psync", options: &[] },
     RefusedEngine {
         names: &["falloc", "ftruncate", "e4defrag"],
         why: "it measures calls that move no data",
@@ -157,7 +161,7 @@ pub const REFUSED: &[RefusedEngine] = &[
     RefusedEngine { names: &["mtd"], why: "raw flash without a block layer is not supported", options: &["skip_bad"] },
     RefusedEngine {
         names: &["pmemblk", "libpmem", "dev-dax"],
-        why: "persistent memory is used through a file system with DAX and mmap here",
+        why: "use a file system with DAX and ioengine=mmap for persistent memory",
         options: &[],
     },
     RefusedEngine { names: &["libcufile"], why: "I/O to graphics memory is not supported", options: &["cuda_io"] },
@@ -170,7 +174,7 @@ impl EngineName {
         ENGINES.iter().find(|(_, engine, _)| *engine == self).map_or("psync", |(name, ..)| name)
     }
 
-    /// The engine of a name.
+    /// The engine with this name.
     pub fn parse(name: &str) -> Option<Self> {
         let name = if OF_LIBAIO.contains(&name) { "libaio" } else { name };
         ENGINES.iter().find(|(known, ..)| *known == name).map(|(_, engine, _)| *engine)
@@ -187,7 +191,7 @@ impl EngineName {
     }
 }
 
-/// Returns why there is no such engine: refused, or unknown to fio as well.
+/// Returns why there is no such engine: it is refused, or fio does not know it either.
 pub fn why_not(name: &str) -> Result<&'static str, Option<&'static str>> {
     // `external:/path/engine.so` and a bare path both load a library.
     let name = if name.starts_with("external:") || name.contains('/') { "external" } else { name };
@@ -197,7 +201,7 @@ pub fn why_not(name: &str) -> Result<&'static str, Option<&'static str>> {
     }
 }
 
-/// The refused engine that alone has this option.
+/// The refused engine that this option belongs to.
 pub fn refused_with_option(option: &str) -> Option<&'static RefusedEngine> {
     REFUSED.iter().find(|engine| engine.options.contains(&option))
 }

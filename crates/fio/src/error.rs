@@ -8,23 +8,23 @@ use crate::Limits;
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a job file; line and column count from one, the column in characters.
+    /// In a job file; line and column start at one, and the column is in characters.
     File {
-        /// As it was named, `-` for standard input.
+        /// The name as given, `-` for standard input.
         file: Arc<str>,
         /// Line.
         line: u32,
         /// Column.
         column: u32,
     },
-    /// On the command line; position and column count from one, the program's name is not counted.
+    /// On the command line; position and column start at one, and the program's name is not counted.
     Argument {
         /// Which argument.
         position: u32,
-        /// Where in it, in characters.
+        /// Position within the argument, in characters.
         column: u32,
     },
-    /// About all of it.
+    /// The input as a whole.
     Whole,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Place {
 pub struct Error {
     /// Where.
     pub place: Place,
-    /// The text it is about, as written and short enough to print.
+    /// The offending text as written, short enough to print.
     pub text: String,
     /// What.
     pub kind: ErrorKind,
@@ -70,27 +70,27 @@ pub enum ErrorKind {
     UnknownOption {
         /// As written.
         name: String,
-        /// The known name most like it.
+        /// The most similar known name.
         nearest: Option<String>,
     },
-    /// fio has it and qd1 does not.
+    /// An option that fio has and qd1 does not.
     #[error("`{name}` is a fio option that qd1 does not have: {why}")]
     RefusedOption {
-        /// fio's name of it.
+        /// fio's name for it.
         name: String,
         /// Why.
         why: String,
     },
     /// fio has this command-line flag and qd1 does not.
-    #[error("`--{name}` is a flag of fio's that qd1 does not have: {why}")]
+    #[error("`--{name}` is a fio flag that qd1 does not have: {why}")]
     RefusedFlag {
-        /// fio's name of it.
+        /// fio's name for it.
         name: String,
         /// Why.
         why: String,
     },
     /// fio has this value of an option and qd1 does not.
-    #[error("`{option}={value}` is known to fio, but qd1 does not have it: {why}")]
+    #[error("`{option}={value}` is valid in fio, but qd1 does not support it: {why}")]
     RefusedValue {
         /// The option.
         option: String,
@@ -100,7 +100,7 @@ pub enum ErrorKind {
         why: String,
     },
     /// The start of several names.
-    #[error("`--{name}` is short for several options: {}", .candidates.join(", "))]
+    #[error("`--{name}` is ambiguous; it could be any of: {}", .candidates.join(", "))]
     Ambiguous {
         /// As written.
         name: String,
@@ -108,11 +108,11 @@ pub enum ErrorKind {
         candidates: Vec<String>,
     },
     /// A value that the option does not take.
-    #[error("`{option}` does not take {}: {problem}; it takes {accepts}", quoted(.value))]
+    #[error("invalid value {} for `{option}`: {problem}; expected {accepts}", quoted(.value))]
     Value {
         /// The option.
         option: String,
-        /// The value, variables put in.
+        /// The value, with variables expanded.
         value: String,
         /// What is wrong with it.
         problem: String,
@@ -128,7 +128,7 @@ pub enum ErrorKind {
         accepts: String,
     },
     /// An option of an engine that the job does not use.
-    #[error("`{option}` belongs to ioengine={}, and this job uses {used}", .engines.join(" or "))]
+    #[error("`{option}` belongs to ioengine={}, but this job uses {used}", .engines.join(" or "))]
     OtherEngine {
         /// The option.
         option: String,
@@ -140,7 +140,7 @@ pub enum ErrorKind {
     /// Options that contradict each other, or a job that cannot run.
     #[error("{0}")]
     Conflict(String),
-    /// A line that is no section, option or comment.
+    /// A line that is not a section, an option or a comment.
     #[error("{0}")]
     Syntax(String),
     /// A job file that cannot be read.
@@ -152,15 +152,15 @@ pub enum ErrorKind {
         why: String,
     },
     /// More than is allowed.
-    #[error("{what}: at most {limit} are allowed")]
+    #[error("too many {what}: at most {limit} are allowed")]
     Limit {
-        /// What there is too much of.
+        /// What there are too many of.
         what: String,
         /// How much is allowed.
         limit: usize,
     },
     /// Nothing to run.
-    #[error("no job: give a job file, or start one with --name=NAME")]
+    #[error("no job to run: give a job file, or start a job with --name=NAME")]
     NoJobs,
 }
 
@@ -168,12 +168,12 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default()
 }
 
-/// A value in quotes, cut where it is too long to read.
+/// A value in quotes, truncated if it is too long to read.
 fn quoted(value: &str) -> String {
     format!("`{}`", shortened(value))
 }
 
-/// At most eighty characters of a text, control characters made visible.
+/// At most eighty characters of a text, with control characters made visible.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(80).flat_map(char::escape_debug).collect();
     if text.chars().nth(80).is_some() {
@@ -202,7 +202,7 @@ impl std::error::Error for Error {
 
 /// Everything that is wrong, in the order it was found, never empty.
 ///
-/// All at once, since the author of a job file moved from fio wants to see everything that does not fit.
+/// They are reported together, since someone who moves a job file from fio wants to see everything that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors(pub Vec<Error>);
 
@@ -226,7 +226,7 @@ impl From<Error> for Errors {
     }
 }
 
-/// Something that took effect otherwise than its author may think.
+/// Something that took effect differently from what its author may expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where.
@@ -241,7 +241,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Errors and notes on their way out.
+/// Errors and notes collected so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) errors: Vec<Error>,
@@ -257,13 +257,13 @@ impl Findings {
 
     pub(crate) fn note(&mut self, place: &Place, text: impl Into<String>) {
         let note = Note { place: place.clone(), text: text.into() };
-        // A global option would say the same again for each job.
+        // A global option would repeat the same note for each job.
         if self.notes.len() < Limits::ERRORS && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// Whether there are so many errors that going on is useless.
+    /// Whether there are so many errors that continuing is pointless.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= Limits::ERRORS
     }

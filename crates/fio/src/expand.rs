@@ -1,7 +1,7 @@
 //! Variables in values: `${NAME}` of the environment, and `$pagesize`, `$mb_memory`, `$ncpus` of the machine.
 //!
-//! After one of the machine's words was put in, arithmetic without parentheses is computed as well, as fio does (it
-//! asks `bc`): `8*$mb_memory` becomes a number. A unit behind it stays: `2*$ncpus` + `k`.
+//! After a machine variable is expanded, arithmetic without parentheses is evaluated too, as in fio (which uses `bc`):
+//! `8*$mb_memory` becomes a number. A unit after it is kept: `2*$ncpus` + `k`.
 
 use crate::value::calculate;
 use crate::{Limits, World};
@@ -9,24 +9,24 @@ use crate::{Limits, World};
 /// What is wrong with a value's variables.
 pub type Problem = String;
 
-/// A value as written in a job file, variables put in. A variable that is not set is nothing, as in fio.
+/// A value as written in a job file, with variables expanded. An unset variable is empty, as in fio.
 ///
 /// # Errors
-/// Where the result is longer than a value may be.
+/// If the result is longer than a value may be.
 pub fn in_file(value: &str, world: &dyn World) -> Result<String, Problem> {
     let text = environment(value, world)?;
     machine(&text, world)
 }
 
-/// A value as written on the command line: the environment was the shell's business.
+/// A value as written on the command line, where the shell has already expanded environment variables.
 ///
 /// # Errors
-/// Where the result is longer than a value may be.
+/// If the result is longer than a value may be.
 pub fn in_argument(value: &str, world: &dyn World) -> Result<String, Problem> {
     machine(value, world)
 }
 
-/// Puts in `${NAME}`.
+/// Expands `${NAME}`.
 fn environment(value: &str, world: &dyn World) -> Result<String, Problem> {
     let mut text = String::new();
     let mut rest = value;
@@ -44,7 +44,7 @@ fn environment(value: &str, world: &dyn World) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Puts in the machine's words, and works out what they are part of.
+/// Expands the machine's variables, and evaluates the arithmetic they are part of.
 fn machine(value: &str, world: &dyn World) -> Result<String, Problem> {
     if !value.contains('$') {
         check_length(value)?;
@@ -63,13 +63,13 @@ fn machine(value: &str, world: &dyn World) -> Result<String, Problem> {
     Ok(if text == value { text } else { worked_out(&text).unwrap_or(text) })
 }
 
-/// The result of plain arithmetic, with the unit that stands behind it.
+/// The result of plain arithmetic, with the unit that follows it.
 fn worked_out(text: &str) -> Option<String> {
     let text = text.trim();
     let sum = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = &text[sum.len()..];
     let arithmetic = sum.bytes().all(|byte| byte.is_ascii_digit() || b"+-*/%^() ".contains(&byte));
-    // A range of processors (`0-3`) and a date are no arithmetic: without a word of the machine this is not reached.
+    // A range of processors (`0-3`) or a date is not arithmetic: without a machine variable this is not reached.
     if !arithmetic || !sum.contains(['+', '-', '*', '/', '%', '^']) {
         return None;
     }
@@ -78,7 +78,7 @@ fn worked_out(text: &str) -> Option<String> {
 
 fn check_length(text: &str) -> Result<(), Problem> {
     if text.len() > Limits::VALUE_BYTES {
-        return Err(format!("with its variables put in it is longer than {} bytes", Limits::VALUE_BYTES));
+        return Err(format!("it is longer than {} bytes after its variables are expanded", Limits::VALUE_BYTES));
     }
     Ok(())
 }

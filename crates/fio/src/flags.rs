@@ -36,29 +36,29 @@ pub enum Eta {
 pub struct Flags {
     /// Where the report goes; standard output where absent.
     pub output: Option<String>,
-    /// Forms of the report, in the order they were named, none twice.
+    /// Report formats, in the order they were named, without duplicates.
     pub output_format: Vec<Format>,
     /// Version of the terse form: 2 to 5.
     pub terse_version: u8,
-    /// A full report each time this has passed.
+    /// Print a full report at this interval.
     pub status_interval: Option<Duration>,
-    /// Whether progress is shown.
+    /// Whether to show progress.
     pub eta: Eta,
-    /// Time between two looks at the progress.
+    /// Time between progress updates.
     pub eta_interval: Option<Duration>,
-    /// A new line of progress each time this has passed.
+    /// Start a new progress line at this interval.
     pub eta_newline: Option<Duration>,
-    /// Only look at the options.
+    /// Only check the options.
     pub parse_only: bool,
     /// Print the jobs as a command line, and stop.
     pub showcmd: bool,
-    /// Logs of the bandwidth of all jobs together.
+    /// Log the combined bandwidth of all jobs.
     pub bandwidth_log: bool,
-    /// Without effect: what fio's parser warns of is an error here in any case.
+    /// Has no effect: everything fio's parser warns about is an error here anyway.
     pub warnings_fatal: bool,
-    /// Where files of fio's own go.
+    /// Where fio's own files go.
     pub aux_path: Option<String>,
-    /// What holds for all jobs.
+    /// What applies to all jobs.
     pub settings: Settings,
 }
 
@@ -102,9 +102,9 @@ pub(crate) enum FlagAction {
     Version,
     CmdHelp,
     EngHelp,
-    /// It is accepted with this note.
+    /// The flag is accepted, with this note.
     Note(&'static str),
-    /// It is an error, for this reason.
+    /// The flag is an error, for this reason.
     Refuse(&'static str),
 }
 
@@ -130,12 +130,12 @@ const fn no(name: &'static str, takes: FlagValue, help: &'static str, why: &'sta
     Flag { name, takes, accepts: "a value", help, act: FlagAction::Refuse(why) }
 }
 
-const NETWORK: &str = "qd1 runs on one machine; start it on each by ssh";
-const TRIGGER: &str = "qd1 starts no other programs";
+const NETWORK: &str = "qd1 runs on one machine; start it on each machine over ssh";
+const TRIGGER: &str = "qd1 does not start other programs";
 
 /// All of them.
 pub(crate) const FLAGS: &[Flag] = &[
-    flag("help", "Show how to call it, and stop", FlagAction::Help),
+    flag("help", "Show usage, and stop", FlagAction::Help),
     flag("version", "Show the version, and stop", FlagAction::Version),
     Flag {
         name: "cmdhelp",
@@ -147,7 +147,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag {
         name: "enghelp",
         takes: FlagValue::Optional,
-        accepts: "an engine's name, and an option's after a comma",
+        accepts: "an engine's name, optionally followed by a comma and the name of one of its options",
         help: "List the engines, or an engine's options, and stop",
         act: FlagAction::EngHelp,
     },
@@ -162,7 +162,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "output-format",
         FORMATS,
-        "Forms of the report, separated by commas",
+        "Report formats, separated by commas",
         FlagAction::Set(|flags, text| {
             flags.output_format.clear();
             for word in text.split(',') {
@@ -181,7 +181,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag(
         "append-terse",
-        "Such fields after the report",
+        "Append these fields to the report",
         FlagAction::Set(|flags, _| {
             add(flags, Format::Terse);
             Ok(())
@@ -197,7 +197,7 @@ pub(crate) const FLAGS: &[Flag] = &[
                 "3" => 3,
                 "4" => 4,
                 "5" => 5,
-                _ => return Err("there is no such version".to_owned()),
+                _ => return Err("unknown version".to_owned()),
             };
             Ok(())
         }),
@@ -205,19 +205,19 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "status-interval",
         TIME,
-        "Report each time this has passed",
+        "Print a full report at this interval",
         FlagAction::Set(|flags, text| time(&mut flags.status_interval, text)),
     ),
     with(
         "eta",
         "always, never or auto",
-        "Whether progress is shown",
+        "Whether to show progress",
         FlagAction::Set(|flags, text| {
             flags.eta = match text {
                 "always" => Eta::Always,
                 "never" => Eta::Never,
                 "auto" => Eta::Auto,
-                _ => return Err("there is no such word".to_owned()),
+                _ => return Err("unknown value".to_owned()),
             };
             Ok(())
         }),
@@ -225,7 +225,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "eta-interval",
         TIME,
-        "Time between two looks at the progress",
+        "Time between progress updates",
         FlagAction::Set(|flags, text| {
             time(&mut flags.eta_interval, text)?;
             match flags.eta_interval {
@@ -237,14 +237,14 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "eta-newline",
         TIME,
-        "A new line of progress each time this has passed",
+        "Start a new progress line at this interval",
         FlagAction::Set(|flags, text| time(&mut flags.eta_newline, text)),
     ),
     flag("readonly", "Refuse jobs that write or trim", FlagAction::Set(|flags, _| yes(&mut flags.settings.readonly))),
     with(
         "section",
         "a section's name",
-        "Run only this section; may be given again",
+        "Run only this section; may be given more than once",
         FlagAction::Set(|flags, text| {
             flags.settings.sections.push(text.to_owned());
             Ok(())
@@ -253,7 +253,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "max-jobs",
         "a number, at least 1",
-        "Workers at most",
+        "Maximum number of workers",
         FlagAction::Set(|flags, text| {
             flags.settings.max_jobs = match value::unsigned(text, PLAIN)? {
                 0 => return Err("it is less than 1".to_owned()),
@@ -264,7 +264,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag(
         "bandwidth-log",
-        "Log the bandwidth of all jobs together",
+        "Log the combined bandwidth of all jobs",
         FlagAction::Set(|flags, _| yes(&mut flags.bandwidth_log)),
     ),
     flag(
@@ -275,22 +275,22 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "aux-path",
         "a directory",
-        "Where files of its own go",
+        "Where fio's own files go",
         FlagAction::Set(|flags, text| some(&mut flags.aux_path, text)),
     ),
     with(
         "alloc-size",
         "a number",
-        "No effect: memory is taken as it is needed",
-        // Without a note: it can change no figure.
+        "No effect: memory is allocated as needed",
+        // No note is given, because this cannot change any figure.
         FlagAction::Set(|_, text| value::unsigned(text, PLAIN).map(drop)),
     ),
     flag(
         "latency-log",
-        "Logs of latency, in old versions",
-        FlagAction::Note("--latency-log has no effect, and has none in fio either: use write_lat_log in a job"),
+        "Latency logs in old versions of fio",
+        FlagAction::Note("--latency-log has no effect (nor does it in fio): use write_lat_log in a job"),
     ),
-    no("debug", FlagValue::Value, "Trace fio's own work", "it is about fio's insides"),
+    no("debug", FlagValue::Value, "Trace fio's own work", "it is about fio's internals"),
     no("merge-blktrace-only", FlagValue::Nothing, "Merge traces", "traces are neither written nor replayed"),
     no("cpuclock-test", FlagValue::Nothing, "Test the processor's clock", "qd1 measures its clock in each run"),
     no("crctest", FlagValue::Optional, "Measure checksum functions", "qd1 measures disks"),
@@ -307,7 +307,7 @@ pub(crate) const FLAGS: &[Flag] = &[
 ];
 
 const FORMATS: &str = "normal, terse, json or json+, separated by commas";
-const TIME: &str = "a time as 10, 500ms or 1m; plain numbers are seconds";
+const TIME: &str = "a time such as 10, 500ms or 1m; plain numbers are seconds";
 
 fn yes(field: &mut bool) -> Result<(), String> {
     *field = true;
@@ -330,7 +330,7 @@ fn format(word: &str) -> Result<Format, String> {
         "terse" | "minimal" => Format::Terse,
         "json" => Format::Json,
         "json+" => Format::JsonPlus,
-        _ => return Err("there is no such form".to_owned()),
+        _ => return Err("unknown format".to_owned()),
     })
 }
 
@@ -340,7 +340,7 @@ fn add(flags: &mut Flags, format: Format) {
     }
 }
 
-/// The error of a flag's value.
+/// The error for a flag's value.
 pub(crate) fn bad_value(flag: &Flag, text: &str, place: Place, problem: String) -> Error {
     let (option, accepts) = (format!("--{}", flag.name), flag.accepts.to_owned());
     Error::new(place, text, ErrorKind::Value { option, value: text.to_owned(), problem, accepts })

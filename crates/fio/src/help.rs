@@ -10,7 +10,7 @@ use crate::options::{self, FioOption, Support, ValueKind};
 /// `--help`.
 pub fn usage() -> String {
     let mut text = String::from("Usage: fio [FLAGS] [OPTIONS] [JOB FILES]\n\n");
-    text.push_str("Each --name=NAME starts a job; options before the first are for all jobs.\n\n");
+    text.push_str("Each --name=NAME starts a job; options before the first apply to all jobs.\n\n");
     for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, FlagAction::Refuse(_))) {
         let takes = match flag.takes {
             FlagValue::Nothing => "",
@@ -19,11 +19,11 @@ pub fn usage() -> String {
         };
         let _ = writeln!(text, "  {:<24}{}", format!("--{}{takes}", flag.name), flag.help);
     }
-    text.push_str("\nJob options are listed by --cmdhelp=all; docs/fio.md says how they compare with fio's.\n");
+    text.push_str("\n--cmdhelp=all lists the job options; docs/fio.md compares them with fio's.\n");
     text
 }
 
-/// `--cmdhelp`: all options, or one. `Err` is for a name that is not known.
+/// `--cmdhelp`: all options, or one. `Err` is for an unknown name.
 pub fn cmdhelp(name: &str) -> Result<String, String> {
     let mut text = String::new();
     if name.is_empty() || name == "all" {
@@ -34,8 +34,8 @@ pub fn cmdhelp(name: &str) -> Result<String, String> {
     }
     match (options::find(name), options::nearest(name)) {
         (Some(option), _) => Ok(about(option)),
-        (None, Some(near)) => Err(format!("no option is called {name}; did you mean {near}?")),
-        (None, None) => Err(format!("no option is called {name}")),
+        (None, Some(near)) => Err(format!("unknown option {name}; did you mean {near}?")),
+        (None, None) => Err(format!("unknown option {name}")),
     }
 }
 
@@ -67,7 +67,7 @@ fn about(option: &FioOption) -> String {
             line("default", option.default.unwrap_or("none"));
             match support {
                 Support::Differs(how) => line("differs from fio", how),
-                Support::Ours => line("beyond fio", "fio does not have it"),
+                Support::Ours => line("beyond fio", "fio does not have this option"),
                 Support::Supported | Support::Refused(_) => {}
             }
         }
@@ -75,7 +75,7 @@ fn about(option: &FioOption) -> String {
     text
 }
 
-/// `--enghelp`: all engines, an engine's options, or one of them. `Err` is for what is not known.
+/// `--enghelp`: all engines, an engine's options, or one of them. `Err` is for an unknown name.
 pub fn enghelp(name: &str) -> Result<String, String> {
     let mut text = String::new();
     if name.is_empty() {
@@ -88,8 +88,8 @@ pub fn enghelp(name: &str) -> Result<String, String> {
     let (name, wanted) = name.split_once(',').unwrap_or((name, ""));
     if EngineName::parse(name).is_none() {
         return Err(match why_not(name) {
-            Ok(why) => format!("IO engine {name} is not in qd1: {why}"),
-            Err(_) => format!("no IO engine is called {name}"),
+            Ok(why) => format!("qd1 does not have IO engine {name}: {why}"),
+            Err(_) => format!("unknown IO engine {name}"),
         });
     }
     let mut own = options::all().filter(|option| option.engines.contains(&name));
@@ -135,7 +135,7 @@ pub fn showcmd(globals: &[Given], jobs: &[FioJob]) -> String {
 fn argument(text: &mut String, given: &Given) {
     let _ = match &given.value {
         Some(value) => write!(text, " --{}={}", given.name, quoted(value)),
-        // A log's prefix may be left out in a file only.
+        // A log's prefix may be left out only in a file.
         None if options::find(given.name).is_some_and(|option| !matches!(option.kind, ValueKind::Flag(_))) => {
             write!(text, " --{}=''", given.name)
         }
@@ -143,7 +143,7 @@ fn argument(text: &mut String, given: &Given) {
     };
 }
 
-/// A value as a shell reads it back.
+/// A value quoted for a shell.
 fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,%=@".contains(c);
     if !value.is_empty() && value.chars().all(plain) {

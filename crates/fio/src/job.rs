@@ -1,4 +1,4 @@
-//! One job, every default filled: a field for each option that takes effect, under fio's name.
+//! One job with every default filled in: a field for each option that takes effect, under fio's name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::types::{
 /// An option as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// fio's main name of it, whatever alias was written: what its JSON repeats.
+    /// fio's main name for it, whichever alias was used; fio's JSON repeats this name.
     pub name: &'static str,
-    /// Its value, variables put in; `None` for a bare flag, which fio's JSON leaves out.
+    /// Its value, with variables expanded; `None` for a bare flag, which fio's JSON leaves out.
     pub value: Option<String>,
     /// Where.
     pub place: Place,
@@ -24,7 +24,7 @@ pub struct Given {
 
 /// A job. Triples are for reads, writes and trims.
 ///
-/// `FioJob::default()` is all zero; [`FioJob::new`] has fio's defaults, which are those of the table of options.
+/// `FioJob::default()` is all zero; [`FioJob::new`] has fio's defaults, taken from the table of options.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "each field is the option of its name, described in the table of options")]
 pub struct FioJob {
@@ -34,12 +34,12 @@ pub struct FioJob {
     pub place: Option<Place>,
     /// The job's own options in the order given: fio's "job options".
     pub given: Vec<Given>,
-    /// How many of [`crate::Jobs::globals`] were in force for it.
+    /// How many of [`crate::Jobs::globals`] apply to it.
     pub globals: usize,
 
     pub description: String,
     pub wait_for: String,
-    /// Names that were given; empty where names are made, see [`FioJob::file_names`].
+    /// Names that were given; empty if names are generated, see [`FioJob::file_names`].
     pub filename: Arc<Vec<Arc<str>>>,
     pub directory: Arc<Vec<String>>,
     pub filename_format: String,
@@ -52,9 +52,9 @@ pub struct FioJob {
     pub io_size: Amount,
     pub offset: Amount,
     pub offset_increment: Amount,
-    /// The first offset of a clone is a multiple of this, where it is not 0.
+    /// If not 0, the first offset of a clone is a multiple of this.
     pub offset_align: u64,
-    /// The I/O starts at the end of the file as it is.
+    /// The I/O starts at the current end of the file.
     pub file_append: bool,
     pub number_ios: u64,
     pub fallocate: Fallocate,
@@ -76,7 +76,7 @@ pub struct FioJob {
     pub bs: [u64; 3],
     pub bsrange: [Option<Range>; 3],
     pub bssplit: [Arc<Vec<BlockShare>>; 3],
-    /// Alignment of random offsets; after the checks the smallest block where it was not given.
+    /// Alignment of random offsets; after the checks, defaults to the smallest block.
     pub ba: [u64; 3],
     pub randrepeat: bool,
     pub allrandrepeat: bool,
@@ -93,7 +93,7 @@ pub struct FioJob {
 
     pub ioengine: EngineName,
     pub iodepth: u32,
-    /// Requests handed over in one go, at most; 0 means as many as there are.
+    /// Maximum number of requests submitted in one go; 0 means as many as there are.
     pub iodepth_batch: u32,
     pub iodepth_batch_complete_min: u32,
     pub iodepth_batch_complete_max: u32,
@@ -114,21 +114,21 @@ pub struct FioJob {
     pub rate_min: [u64; 3],
     pub rate_iops: [u32; 3],
     pub rate_iops_min: [u32; 3],
-    /// The time over which the least rates are looked at.
+    /// The time over which the minimum rates are checked.
     pub rate_cycle: Duration,
     pub rate_process: RateProcess,
     pub thinktime: Duration,
-    /// How much of thinktime is spent spinning, from its start.
+    /// How much of thinktime is spent spinning, at its start.
     pub thinktime_spin: Duration,
     /// Requests between two pauses.
     pub thinktime_blocks: u32,
     pub thinktime_blocks_type: ThinkBlocks,
-    /// Time of I/O between two pauses; where it is not 0, it counts beside `thinktime_blocks`.
+    /// Time of I/O between two pauses; if not 0, it applies in addition to `thinktime_blocks`.
     pub thinktime_iotime: Duration,
     pub flow: u32,
     /// Jobs of one flow have the same number.
     pub flow_id: u32,
-    /// Wait of a job that is ahead of its flow.
+    /// How long a job waits when it is ahead of its flow.
     pub flow_sleep: Duration,
     pub max_latency: [Duration; 3],
     pub latency_target: Duration,
@@ -152,8 +152,8 @@ pub struct FioJob {
     pub exitall_on_error: bool,
     pub exit_what: ExitWhat,
     pub continue_on_error: ContinueOnError,
-    /// Error numbers of reads, writes and verification that do not end the job. A list counts even where
-    /// `continue_on_error` leaves its kind out; where one is empty, `continue_on_error` means EIO and EILSEQ.
+    /// Error numbers of reads, writes and verification that do not end the job. A list applies even if
+    /// `continue_on_error` leaves its kind out; for an empty list, `continue_on_error` means EIO and EILSEQ.
     pub ignore_error: Arc<[Vec<i32>; 3]>,
     pub error_dump: bool,
     pub cpus_allowed: Arc<Vec<CpuRange>>,
@@ -176,7 +176,7 @@ pub struct FioJob {
     pub scramble_buffers: bool,
     pub buffer_pattern: Arc<Pattern>,
     pub buffer_compress_percentage: u32,
-    /// Bytes of which that many percent can be compressed; 0 stands for the whole block.
+    /// Length of the pieces compressed to that percentage; 0 means the whole block.
     pub buffer_compress_chunk: u32,
     pub dedupe_percentage: u32,
 
@@ -193,9 +193,9 @@ pub struct FioJob {
     pub verify_interval: u64,
     /// Where the header lies in its interval, in bytes.
     pub verify_offset: u64,
-    /// Of the blocks that were written, how many are trimmed, percent.
+    /// Percentage of the written blocks that are trimmed.
     pub trim_percentage: u32,
-    /// Whether trimmed blocks have to be read back as zero.
+    /// Whether trimmed blocks must read back as zero.
     pub trim_verify_zero: bool,
     /// Trim after this many writes.
     pub trim_backlog: u64,
@@ -216,13 +216,13 @@ pub struct FioJob {
     pub disable_lat: bool,
     pub disable_clat: bool,
     pub disable_slat: bool,
-    /// A log of each request's bandwidth stays empty; averages and the report are as ever.
+    /// A log of each request's bandwidth stays empty; averages and the report are unaffected.
     pub disable_bw_measurement: bool,
-    /// The time of a sample of bandwidth, of which the report gives the least, the largest and the mean.
+    /// The length of a bandwidth sample; the report gives the minimum, maximum and mean of the samples.
     pub bwavgtime: Duration,
-    /// The same of IOPS.
+    /// The same for IOPS.
     pub iopsavgtime: Duration,
-    /// Prefix of the log's name; empty for the job's name. So are all four.
+    /// Prefix of the log's name; empty for the job's name. The same goes for the next three.
     pub write_bw_log: Option<String>,
     pub write_lat_log: Option<String>,
     pub write_iops_log: Option<String>,
@@ -232,12 +232,12 @@ pub struct FioJob {
     pub log_hist_msec: Duration,
     /// 0 to 6: each step joins two neighbouring bins.
     pub log_hist_coarseness: u32,
-    /// The largest value of each time of `log_avg_msec`, not the average.
+    /// The largest value within each `log_avg_msec`, not the average.
     pub log_max_value: bool,
-    /// Times of logs count from 1970.
+    /// Log times count from 1970.
     pub log_unix_epoch: bool,
     pub log_offset: bool,
-    /// Syncs appear in the latency logs. Not an option of fio's.
+    /// Syncs appear in the latency logs. fio does not have this option.
     pub log_syncs: bool,
     /// Bytes of a chunk; 0 where logs are not compressed.
     pub log_compression: u64,
@@ -245,7 +245,7 @@ pub struct FioJob {
 
     pub clocksource: String,
     pub kb_base: KbBase,
-    /// 0 is for "as fits", 8 for bytes, 1 for bits.
+    /// 0 means automatic, 8 bytes, 1 bits.
     pub unit_base: u32,
 }
 
@@ -260,8 +260,8 @@ impl FioJob {
         if self.filename.is_empty() { self.nrfiles } else { u32::try_from(self.filename.len()).unwrap_or(u32::MAX) }
     }
 
-    /// The paths of the files of one clone, counted from 0, as fio makes them. Names that were given are shared by
-    /// all clones and lie in the first directory; made ones lie in the directories in turn.
+    /// The paths of the files of one clone, counted from 0, as fio makes them. Names that were given are shared by all
+    /// clones and are placed in the first directory; generated ones are placed in the directories in turn.
     pub fn file_names(&self, jobnum: u32) -> impl Iterator<Item = String> + '_ {
         let directory = if self.filename.is_empty() {
             let turn = jobnum as usize % self.directory.len().max(1);
@@ -280,7 +280,7 @@ impl FioJob {
                     .replace("$filenum", &filenum.to_string()),
             };
             match directory {
-                // An absolute name too is taken below the directory, as fio does.
+                // Even an absolute name is taken below the directory, as in fio.
                 Some(directory) => format!("{directory}/{name}"),
                 None => name,
             }

@@ -1,8 +1,8 @@
-//! Job files: lines, comments, sections, included files. Every key and value with its place.
+//! Job files: lines, comments, sections, included files. Every key and value has its place.
 //!
-//! fio's rules, as seen with 3.33: a `;` or `#` anywhere ends the line; blanks around a line do not count; nothing
-//! continues on the next line; an option stands in a section; `include FILE` stands in a section too, is looked for
-//! beside the file that includes it, and contributes options but no sections.
+//! fio's rules, as seen with 3.33: a `;` or `#` anywhere ends the line; blanks around a line are ignored; nothing
+//! continues on the next line; options belong to a section; `include FILE` must also be in a section, is looked up next
+//! to the including file, and contributes options but no sections.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Findings, Place};
 use crate::{Limits, World};
 
-/// An option as written: nothing put in, nothing looked up.
+/// An option as written: nothing expanded, nothing looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Left of the `=`.
@@ -30,7 +30,7 @@ pub struct Section {
     pub name: String,
     /// Where it starts.
     pub place: Place,
-    /// Its options, those of included files in the place of the `include`.
+    /// Its options, with those of included files in place of the `include`.
     pub entries: Vec<Entry>,
 }
 
@@ -45,7 +45,7 @@ struct Reader<'a> {
     world: &'a dyn World,
     findings: &'a mut Findings,
     sections: Vec<Section>,
-    /// The files that are being read, each included by the one before it.
+    /// The files being read, each included by the one before it.
     open: Vec<PathBuf>,
     entries: usize,
     bytes: usize,
@@ -67,7 +67,7 @@ impl Reader<'_> {
             return self.error(place, &shown, ErrorKind::Read { file: shown.clone(), why });
         }
         if self.open.len() > Limits::INCLUDE_DEPTH {
-            return self.limit(place, "files that include each other", Limits::INCLUDE_DEPTH);
+            return self.limit(place, "levels of included files", Limits::INCLUDE_DEPTH);
         }
         let bytes = match self.world.read(path) {
             Ok(bytes) => bytes,
@@ -77,12 +77,12 @@ impl Reader<'_> {
             }
         };
         if bytes.len() > Limits::FILE_BYTES {
-            return self.limit(place, "bytes of a job file", Limits::FILE_BYTES);
+            return self.limit(place, "bytes in a job file", Limits::FILE_BYTES);
         }
         self.bytes += bytes.len();
         if self.bytes > Limits::INCLUDED_BYTES {
             self.entries = Limits::ENTRIES + 1;
-            return self.limit(place, "bytes of job files together", Limits::INCLUDED_BYTES);
+            return self.limit(place, "bytes in all job files together", Limits::INCLUDED_BYTES);
         }
         self.open.push(path.to_owned());
         let name: Arc<str> = shown.into();
@@ -104,7 +104,7 @@ impl Reader<'_> {
             return self.error(start, &String::from_utf8_lossy(&line[..end]), kind);
         };
         if text.len() > Limits::VALUE_BYTES {
-            return self.limit(start, "bytes of a line", Limits::VALUE_BYTES);
+            return self.limit(start, "bytes in a line", Limits::VALUE_BYTES);
         }
         let trimmed = text.trim();
         if trimmed.is_empty() {
@@ -115,7 +115,7 @@ impl Reader<'_> {
             return self.section(inside, &place, trimmed);
         }
         if self.sections.is_empty() {
-            let problem = "an option stands in a section: put [global] or [NAME] above it".to_owned();
+            let problem = "this option is not in a section: put [global] or [NAME] above it".to_owned();
             return self.error(&place, trimmed, ErrorKind::Syntax(problem));
         }
         let (key, value) = match trimmed.split_once('=') {
@@ -146,18 +146,18 @@ impl Reader<'_> {
 
     fn section(&mut self, inside: &str, place: &Place, text: &str) {
         if self.open.len() > 1 {
-            let problem = "an included file brings options and no sections".to_owned();
+            let problem = "an included file may have options but no sections".to_owned();
             return self.error(place, text, ErrorKind::Syntax(problem));
         }
         if self.sections.len() == Limits::SECTIONS {
-            // Said once: the options that follow belong to a section that is not there.
+            // Reported once: the options that follow belong to the missing section.
             self.entries = Limits::ENTRIES + 1;
             return self.limit(place, "sections", Limits::SECTIONS);
         }
         let name = match inside.rsplit_once(']') {
             Some((name, "")) => name,
             Some((name, rest)) => {
-                let problem = format!("`{}` does not belong behind the section's name", crate::error::shortened(rest));
+                let problem = format!("`{}` does not belong after the section's name", crate::error::shortened(rest));
                 self.error(place, text, ErrorKind::Syntax(problem));
                 name
             }
@@ -169,7 +169,7 @@ impl Reader<'_> {
         self.sections.push(Section { name: name.to_owned(), place: place.clone(), entries: Vec::new() });
     }
 
-    /// The path of an included file: beside the file that is being read.
+    /// The path of an included file: next to the file being read.
     fn beside(&self, file: &str) -> PathBuf {
         let directory = self.open.last().and_then(|open| open.parent());
         directory.map_or_else(|| PathBuf::from(file), |directory| directory.join(file))
@@ -184,7 +184,7 @@ fn included<'a>(key: &'a str, value: Option<&'a str>) -> Option<&'a str> {
     }
 }
 
-/// How many characters of `whole` stand before its part `part`.
+/// How many characters of `whole` come before its part `part`.
 fn column_of(whole: &str, part: &str) -> usize {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     whole.get(..start).map_or(0, |before| before.chars().count())
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn what_is_no_job_file_is_an_error_with_its_place() {
         for (content, expected) in [
-            (&b"size=1g\n[a]\n"[..], "a.fio:1:1: an option stands in a section"),
+            (&b"size=1g\n[a]\n"[..], "a.fio:1:1: this option is not in a section"),
             (b"[a\n", "a.fio:1:1: the section's name does not end"),
             (b"[a] x\n", "a.fio:1:1: ` x` does not belong"),
             (b"[a]\n =3\n", "a.fio:2:2: there is no option"),

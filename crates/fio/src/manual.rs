@@ -7,7 +7,7 @@ use crate::engines::{ENGINES, REFUSED};
 use crate::flags::{FLAGS, FlagAction};
 use crate::options::{self, CATEGORIES, FioOption, Support};
 
-/// What stands before the tables.
+/// The text before the tables.
 const HEAD: &str = include_str!("manual.md");
 
 /// The page.
@@ -15,7 +15,7 @@ pub fn page() -> String {
     format!("{HEAD}\n{}\n\n{}", counts(), markdown_table())
 }
 
-/// How many options are supported, differ or are refused.
+/// How many options are supported, how many differ and how many are refused.
 fn counts() -> String {
     let fios = options::all().filter(|option| option.is_fios());
     let (mut supported, mut differs, mut refused) = (0, 0, 0);
@@ -30,7 +30,7 @@ fn counts() -> String {
     format!("Of fio's {all} options, {supported} are supported, {differs} differ, {refused} are refused.")
 }
 
-/// The tables: every engine, option and flag, and what becomes of it.
+/// The tables: every engine, option and flag, and what qd1 does with it.
 pub fn markdown_table() -> String {
     let mut text = String::from("### Engines\n\n| ioengine | | |\n|---|---|---|\n");
     for (name, _, help) in ENGINES {

@@ -1,8 +1,8 @@
 //! The one table of fio's options: every name that fio 3.33 knows, and what qd1 does with it.
 //!
-//! A row of an option that takes effect holds the field of [`FioJob`] it sets; its default, its help and its manual
-//! page entry come from the same row. A row of an option that is refused holds the reason, and the values that mean
-//! what happens here anyway: a job that spells out fio's defaults is no worse for it.
+//! The row of an option that takes effect holds the field of [`FioJob`] it sets; its default, its help and its manual
+//! page entry come from the same row. The row of a refused option holds the reason, and the values that ask for what
+//! happens here anyway, so that a job may spell out fio's defaults.
 
 mod buffers;
 mod files;
@@ -23,19 +23,19 @@ use qd1_model::suggest;
 
 /// The field of a job that an option sets.
 pub type Field<T> = fn(&mut FioJob) -> &mut T;
-/// The words that an option knows, each with what it does.
+/// The words an option accepts, each with what it does.
 pub type Words = fn() -> Vec<(&'static str, &'static str)>;
-/// How an option with rules of its own is set. A missing value is an empty text where the option may be bare.
+/// How an option with its own rules is set. If the option may be bare, a missing value is an empty text.
 pub type Set = fn(&mut FioJob, &str, KbBase) -> Result<(), Fault>;
 
-/// Why a value was not taken.
+/// Why a value was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The value is wrong.
     Problem(Problem),
-    /// fio would take it, qd1 does not.
+    /// fio would accept the value, qd1 does not.
     Refused(String),
-    /// There is no value and there has to be one.
+    /// The value is missing.
     Missing,
 }
 
@@ -45,47 +45,47 @@ impl From<Problem> for Fault {
     }
 }
 
-/// What values an option takes, and the field they go to.
+/// What values an option takes, and the field they set.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueKind {
     /// Any text.
     Text(Field<String>),
     /// 0 or 1.
     Bool(Field<bool>),
-    /// Bare, or a number of which 0 means no.
+    /// Bare, or a number, where 0 means no.
     Flag(Field<bool>),
     /// A count.
     Count {
-        /// At least.
+        /// Minimum.
         min: u32,
-        /// At most.
+        /// Maximum.
         max: u32,
-        /// Where it goes.
+        /// The field it sets.
         field: Field<u32>,
     },
     /// Counts for reads, writes and trims.
     Counts {
-        /// At least.
+        /// Minimum.
         min: u32,
-        /// At most.
+        /// Maximum.
         max: u32,
-        /// Where they go.
+        /// The fields they set.
         field: Field<[u32; 3]>,
     },
     /// A size or a large count.
     Size {
-        /// At least.
+        /// Minimum.
         min: u64,
-        /// At most.
+        /// Maximum.
         max: u64,
-        /// Where it goes.
+        /// The field it sets.
         field: Field<u64>,
     },
     /// Sizes for reads, writes and trims.
     Sizes {
-        /// At least.
+        /// Minimum.
         min: u64,
-        /// Where they go.
+        /// The fields they set.
         field: Field<[u64; 3]>,
     },
     /// A size or a percentage.
@@ -94,7 +94,7 @@ pub enum ValueKind {
     Time {
         /// What a plain number means.
         unit: TimeUnit,
-        /// Where it goes.
+        /// The field it sets.
         field: Field<Duration>,
     },
     /// One of some words.
@@ -104,16 +104,16 @@ pub enum ValueKind {
         /// How one is set.
         set: Set,
     },
-    /// Rules of its own.
+    /// A value with its own rules.
     Own {
-        /// What it takes, after "it takes".
+        /// What it takes, to follow "it takes" or "expected".
         accepts: &'static str,
         /// Whether it may be bare.
         bare: bool,
         /// How it is set.
         set: Set,
     },
-    /// Of an option that is refused: what it takes in fio.
+    /// For a refused option: what it takes in fio.
     Foreign(&'static str),
 }
 
@@ -122,11 +122,11 @@ pub enum ValueKind {
 pub enum Support {
     /// As in fio.
     Supported,
-    /// It is accepted, but it differs from fio in this.
+    /// The option is accepted, but differs from fio in this way.
     Differs(&'static str),
-    /// It is an error, for this reason.
+    /// The option is an error, for this reason.
     Refused(&'static str),
-    /// fio does not have it.
+    /// fio does not have the option.
     Ours,
 }
 
@@ -139,25 +139,25 @@ pub struct FioOption {
     pub aliases: &'static [&'static str],
     /// What it takes.
     pub kind: ValueKind,
-    /// The value of a job that does not give it; `None` is for zero, no or nothing.
+    /// The value if a job does not give it; `None` stands for zero, no or nothing.
     pub default: Option<&'static str>,
-    /// What becomes of it.
+    /// What qd1 does with it.
     pub support: Support,
-    /// What it is for, a line.
+    /// What it is for, in one line.
     pub help: &'static str,
     /// The engines that have it; empty where all jobs do.
     pub engines: &'static [&'static str],
-    /// Values with which nothing differs from fio: for an option that differs, they give no note; for one that is
-    /// refused, they are accepted.
+    /// Values that behave as in fio: for an option that differs, they give no note; for a refused one, they are
+    /// accepted.
     pub plain: &'static [&'static str],
-    /// Whether no note is given where it differs: it can change no figure, and the manual says how.
+    /// Whether the note about the difference is suppressed: it cannot change any figure, and the manual describes it.
     pub quiet: bool,
 }
 
 /// Options that belong together.
 #[derive(Debug)]
 pub struct Category {
-    /// Title of its part of the manual.
+    /// Title of its section in the manual.
     pub title: &'static str,
     /// Its options.
     pub options: &'static [FioOption],
@@ -181,12 +181,12 @@ pub fn all() -> impl Iterator<Item = &'static FioOption> + Clone {
     CATEGORIES.iter().flat_map(|category| category.options)
 }
 
-/// The option of this name or alias.
+/// The option with this name or alias.
 pub fn find(name: &str) -> Option<&'static FioOption> {
     all().find(|option| option.name == name || option.aliases.contains(&name))
 }
 
-/// Returns the known name most like this unknown one: an option that is supported before one that is not.
+/// Returns the known name most similar to this unknown one, preferring supported options.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let names = |here: bool| {
         let of = all().filter(move |option| option.is_here() == here);
@@ -227,7 +227,7 @@ impl FioOption {
         self
     }
 
-    /// Marks a difference that can change no figure.
+    /// Marks a difference that cannot change any figure.
     const fn quietly(mut self, how: &'static str) -> Self {
         self.quiet = true;
         self.differs(how)
@@ -258,14 +258,14 @@ impl FioOption {
         matches!(self.kind, ValueKind::Flag(_) | ValueKind::Own { bare: true, .. })
     }
 
-    /// Whether a value is one with which nothing differs from fio. A number may be written in any way.
+    /// Whether this value behaves as in fio. A number may be written in any way.
     pub fn is_plain(&self, text: &str) -> bool {
         let number = |text: &str| value::integer(text, KbBase::Binary).ok();
         let same = |known: &&str| text == *known || (number(known).is_some() && number(text) == number(known));
         self.plain.iter().any(same)
     }
 
-    /// Returns the note to be given where it is used with this value.
+    /// Returns the note to give if the option is used with this value.
     pub fn remark(&self, text: Option<&str>) -> Option<&'static str> {
         match self.support {
             Support::Differs(how) if !self.quiet && !text.is_some_and(|text| self.is_plain(text.trim())) => Some(how),
@@ -273,7 +273,7 @@ impl FioOption {
         }
     }
 
-    /// What values it takes, after "it takes".
+    /// What values it takes, to follow "it takes" or "expected".
     pub fn accepts(&self) -> String {
         let within = |min: u64, max: u64, what: &str| match (min, max) {
             (0, u64::MAX) => what.to_owned(),
@@ -287,10 +287,12 @@ impl FioOption {
             ValueKind::Flag(_) => "no value, or 0 or 1".to_owned(),
             ValueKind::Count { min, max, .. } => within(min.into(), most(max), "a number"),
             ValueKind::Counts { min, max, .. } => within(min.into(), most(max), "a number (or read,write,trim)"),
-            ValueKind::Size { min, max, .. } => within(min, max, "a number or size as 4096, 4k, 1m, 0x1000"),
-            ValueKind::Sizes { min, .. } => within(min, u64::MAX, "a size as 4k or 1m (or read,write,trim)"),
-            ValueKind::Amount(_) => "a size as 4k or 1g, or a percentage as 50%".to_owned(),
-            ValueKind::Time { unit, .. } => format!("a time as 500us, 10ms, 30s, 5m, 1h or plain {}", unit.name()),
+            ValueKind::Size { min, max, .. } => within(min, max, "a number or size such as 4096, 4k, 1m, 0x1000"),
+            ValueKind::Sizes { min, .. } => within(min, u64::MAX, "a size such as 4k or 1m (or read,write,trim)"),
+            ValueKind::Amount(_) => "a size such as 4k or 1g, or a percentage such as 50%".to_owned(),
+            ValueKind::Time { unit, .. } => {
+                format!("a time such as 500us, 10ms, 30s, 5m or 1h, or plain {}", unit.name())
+            }
             ValueKind::Choice { words, .. } => words().iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "),
             ValueKind::Own { accepts, .. } | ValueKind::Foreign(accepts) => accepts.to_owned(),
         }
@@ -299,7 +301,7 @@ impl FioOption {
     /// Sets the option in a job. `text` is `None` where it was bare.
     ///
     /// # Errors
-    /// Where the value is not one of the option's, or the option is refused.
+    /// If the option does not accept the value, or is refused.
     pub fn set(&self, job: &mut FioJob, text: Option<&str>, base: KbBase) -> Result<(), Fault> {
         if let Support::Refused(why) = self.support {
             let plain = text.is_some_and(|text| self.is_plain(text.trim()));
@@ -332,7 +334,7 @@ impl FioOption {
     }
 }
 
-/// Puts the given values of a triple in place and leaves the others.
+/// Sets the given values of a triple and leaves the others unchanged.
 fn replace<T: Copy>(triple: &mut [T; 3], given: [Option<T>; 3]) {
     for (slot, value) in triple.iter_mut().zip(given) {
         *slot = value.unwrap_or(*slot);
@@ -360,7 +362,7 @@ fn idle_number(_: &mut FioJob, text: &str, base: KbBase) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An option whose value is looked at and has no effect.
+/// An option whose value is checked but has no effect.
 const fn idle(name: &'static str, help: &'static str, accepts: &'static str, set: Set) -> FioOption {
     FioOption::new(name, help, ValueKind::Own { accepts, bare: false, set })
 }
@@ -370,14 +372,14 @@ const fn switch(name: &'static str, help: &'static str, field: Field<bool>, defa
     FioOption::new(name, help, ValueKind::Bool(field)).default(default)
 }
 
-/// A number of milliseconds; fio knows no units for these.
+/// A number of milliseconds; fio accepts no units here.
 macro_rules! millis {
     ($name:literal, $help:literal, $field:ident) => {
         $crate::options::FioOption::new(
             $name,
             $help,
             $crate::options::ValueKind::Own {
-                accepts: "milliseconds, a plain number",
+                accepts: "a plain number of milliseconds",
                 bare: false,
                 set: |job, text, _| {
                     let millis = $crate::options::count(text, 0, u32::MAX)?;
@@ -399,11 +401,11 @@ fn size(text: &str, min: u64, max: u64, base: KbBase) -> Result<u64, Problem> {
     }
 }
 
-/// The problem of a word that is not in a list, with the word that was probably meant.
+/// The problem with a word that is not in a list, with the closest word in it.
 fn no_such_word(text: &str, words: Words) -> Fault {
     let near = suggest::nearest(text, words().into_iter().map(|(word, _)| word));
     let hint = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    Fault::Problem(format!("there is no such word{hint}"))
+    Fault::Problem(format!("unknown value{hint}"))
 }
 
 /// The kind of an option whose words are those of an enum.

@@ -1,8 +1,8 @@
 //! From sections and arguments to jobs: which option goes where, global ones first.
 //!
-//! As in fio, a global option is for the jobs after it, `kb_base` comes before all values of its section, and an
-//! engine's options may stand before the engine. What a global section says for another engine than a job's is left
-//! out of that job, which a note names.
+//! As in fio, a global option applies to the jobs after it, `kb_base` applies to all values of its section, and an
+//! engine's options may come before the engine. A global section's options for an engine that a job does not use are
+//! left out of that job, with a note.
 
 use crate::check;
 use crate::engines;
@@ -17,11 +17,11 @@ use crate::{Limits, World};
 /// All jobs of a command line or a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jobs {
-    /// The global options, in the order given. Of a job, the first [`FioJob::globals`] were in force.
+    /// The global options, in the order given. The first [`FioJob::globals`] of them apply to a job.
     pub globals: Vec<Given>,
     /// The jobs, each standing for `numjobs` clones.
     pub jobs: Vec<FioJob>,
-    /// What took effect otherwise than written.
+    /// What took effect differently from how it was written.
     pub notes: Vec<Note>,
 }
 
@@ -35,7 +35,7 @@ pub fn parse_job_file(file: &str, world: &dyn World) -> Result<Jobs, Errors> {
     resolver.finish()
 }
 
-/// Whether an option was written in a file, where variables of the environment count, or as an argument.
+/// Whether an option was written in a file, where environment variables are expanded, or as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     File,
@@ -50,7 +50,7 @@ pub(crate) struct Resolver<'a> {
     /// What a job starts as: fio's defaults and the global options so far.
     template: FioJob,
     globals: Vec<Given>,
-    /// Of the globals, the options that belong to engines, each once.
+    /// The global options that belong to engines, each once.
     engine_globals: Vec<(&'static FioOption, Place)>,
     /// Whether a global option was wrong.
     global_fault: bool,
@@ -73,10 +73,10 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Takes in a job file. Each after the first waits for the jobs of those before it.
+    /// Adds a job file. Each file after the first waits for the jobs of earlier files.
     pub(crate) fn file(&mut self, file: &str, place: &Place) {
         let sections = lexer::read(file, place, self.world, &mut self.findings);
-        // What is global in a file is so for its own jobs.
+        // Global options in a file apply only to its own jobs.
         let template = self.template.clone();
         let mut first = self.files > 0;
         self.files += 1;
@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
         self.template = template;
     }
 
-    /// Takes in global options.
+    /// Adds global options.
     pub(crate) fn global(&mut self, entries: Vec<Entry>, origin: Origin) {
         let mut template = std::mem::take(&mut self.template);
         let before = self.findings.errors.len();
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a> {
         self.template = template;
     }
 
-    /// Takes in a job.
+    /// Adds a job.
     pub(crate) fn job(&mut self, name: &str, place: &Place, entries: Vec<Entry>, origin: Origin) {
         if self.jobs.len() == Limits::SECTIONS {
             let kind = ErrorKind::Limit { what: "jobs".to_owned(), limit: Limits::SECTIONS };
@@ -124,7 +124,7 @@ impl<'a> Resolver<'a> {
         job.globals = self.globals.len();
         let before = self.findings.errors.len();
         self.apply(&mut job, entries, origin);
-        // A job with a wrong option, its own or a global one, would be found to contradict itself where it does not.
+        // With a wrong option, its own or a global one, a job could appear to contradict itself when it does not.
         if self.findings.errors.len() == before && !self.global_fault {
             self.check_engine(&job);
             check::job(&mut job, &self.globals, &self.settings, &mut self.findings);
@@ -132,7 +132,7 @@ impl<'a> Resolver<'a> {
         self.jobs.push(job);
     }
 
-    /// The jobs, or all that is wrong.
+    /// The jobs, or all errors.
     pub(crate) fn finish(mut self) -> Result<Jobs, Errors> {
         if self.findings.errors.is_empty() {
             check::all(&self.jobs, &self.settings, &mut self.findings);
@@ -155,7 +155,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Lists an option that was set already.
+    /// Lists an option that has already been set.
     fn list(&mut self, job: &mut FioJob, entry: &Entry, origin: Origin) {
         if let (Some(option), Ok(value)) = (options::find(&entry.key), self.expanded(entry, origin)) {
             job.given.push(Given { name: option.name, value, place: entry.place.clone() });
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
         let kind = match engines::refused_with_option(&entry.key) {
             Some(engine) => ErrorKind::RefusedOption {
                 name: entry.key.clone(),
-                why: format!("it belongs to ioengine={}, and {}", engine.names.join(" or "), engine.why),
+                why: format!("it belongs to ioengine={}: {}", engine.names.join(" or "), engine.why),
             },
             None => ErrorKind::UnknownOption {
                 name: crate::error::shortened(&entry.key),
@@ -226,7 +226,7 @@ impl<'a> Resolver<'a> {
         self.findings.error(Error::new(place.clone(), text, kind));
     }
 
-    /// Options of engines that the job does not use: an error in the job itself, a note in a global section.
+    /// Options for engines that the job does not use: an error in the job itself, a note in a global section.
     fn check_engine(&mut self, job: &FioJob) {
         let used = job.ioengine.name();
         let foreign = |option: &FioOption| !option.engines.contains(&used);

@@ -1,16 +1,16 @@
-//! What holds for all jobs of a command line, whatever their sections say.
+//! What applies to all jobs on a command line, whatever their sections say.
 
 use crate::Limits;
 use crate::types::KbBase;
 
-/// What holds for all jobs.
+/// What applies to all jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Sections to run, all where empty. Global sections count in any case.
+    /// Sections to run; all if empty. Global sections always apply.
     pub sections: Vec<String>,
     /// Whether a job that writes or trims is an error.
     pub readonly: bool,
-    /// Workers at most.
+    /// Maximum number of workers.
     pub max_jobs: u32,
 }
 
@@ -20,5 +20,5 @@ impl Default for Settings {
     }
 }
 
-/// The meaning of `k` and `m` in values that are not a job's, such as those of flags.
+/// The meaning of `k` and `m` in values outside jobs, such as those of flags.
 pub(crate) const PLAIN: KbBase = KbBase::Binary;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Defines an enum whose variants are words of fio's, the first of each being the one to print.
+/// Defines an enum whose variants are fio's words; the first word of each is the one to print.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident {
         $( $(#[$on:meta])* $variant:ident = $word:literal $(| $alias:literal)* => $help:literal, )+
@@ -78,15 +78,15 @@ impl RwKind {
     }
 }
 
-/// What follows the colon of `rw`.
+/// The part after the colon of `rw`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sequence {
     /// Nothing.
     #[default]
     Plain,
-    /// Of random kinds (`randread:8`): so many requests follow each other before a new offset is drawn.
+    /// For random kinds (`randread:8`): this many consecutive requests before a new offset is drawn.
     Run(u32),
-    /// Of sequential kinds (`read:512k`): bytes left out after each request; below zero it walks backwards.
+    /// For sequential kinds (`read:512k`): bytes skipped after each request; negative values walk backwards.
     Skip(i64),
 }
 
@@ -95,7 +95,7 @@ pub enum Sequence {
 pub struct Rw {
     /// Direction and order.
     pub kind: RwKind,
-    /// What follows the colon.
+    /// The part after the colon.
     pub sequence: Sequence,
 }
 
@@ -167,7 +167,7 @@ pub enum Distribution {
     Zipf {
         /// Exponent, not 1.
         theta: f64,
-        /// Where the most popular block lies, 0 to 1 of the file; scattered where absent.
+        /// Where the most popular block lies, 0 to 1 of the file; scattered if absent.
         center: Option<f64>,
     },
     /// Pareto.
@@ -177,7 +177,7 @@ pub enum Distribution {
         /// As for zipf.
         center: Option<f64>,
     },
-    /// Gauss, about the middle of the file.
+    /// Gaussian, around the middle of the file.
     Normal {
         /// Standard deviation, percent of the file.
         deviation: f64,
@@ -205,9 +205,9 @@ words! {
     Fallocate {
         None = "none" | "0" => "Space is not allocated beforehand",
         #[default]
-        Native = "native" => "Allocate with the filesystem's own call, where it has one",
+        Native = "native" => "Allocate with the filesystem's own call, if it has one",
         Posix = "posix" | "1" => "posix_fallocate()",
-        Keep = "keep" => "Allocate, but leave the file's length",
+        Keep = "keep" => "Allocate, but keep the file's length",
         Truncate = "truncate" => "Only set the file's length",
     }
 }
@@ -244,7 +244,7 @@ words! {
         Xxhash = "xxhash" => "xxHash",
         Meta = "meta" => "Number and offset of the block, without a checksum",
         Pattern = "pattern" => "The pattern of verify_pattern, without a header",
-        Null = "null" => "All but the comparison, for measuring what that costs",
+        Null = "null" => "Everything except the comparison, to measure its cost",
     }
 }
 
@@ -253,7 +253,7 @@ words! {
     ZoneMode {
         #[default]
         None = "none" => "No zones",
-        Strided = "strided" => "zonesize bytes of I/O in each zonerange, then on by zoneskip",
+        Strided = "strided" => "zonesize bytes of I/O in each zonerange, then skip zoneskip bytes",
     }
 }
 
@@ -262,7 +262,7 @@ words! {
     RateProcess {
         #[default]
         Linear = "linear" => "Evenly spaced",
-        Poisson = "poisson" => "At exponentially distributed distances",
+        Poisson = "poisson" => "At exponentially distributed intervals",
     }
 }
 
@@ -292,7 +292,7 @@ words! {
 pub struct SteadyState {
     /// What is watched.
     pub criterion: SteadyCriterion,
-    /// Its limit: percent of the mean where `percent`, else IOPS or bytes per second.
+    /// Its limit: percent of the mean if `percent`, otherwise IOPS or bytes per second.
     pub limit: f64,
     /// Whether the limit is in percent.
     pub percent: bool,
@@ -312,7 +312,7 @@ pub enum FileOrder {
     Zipf(f64),
     /// Pareto with this power.
     Pareto(f64),
-    /// Gauss with this deviation.
+    /// Gaussian with this deviation.
     Normal(f64),
 }
 
@@ -340,7 +340,7 @@ pub struct SyncFileRange {
     pub write: bool,
     /// SYNC_FILE_RANGE_WAIT_AFTER.
     pub wait_after: bool,
-    /// Writes per call; 0 where there are no calls.
+    /// Writes per call; 0 if there are no calls.
     pub every: u32,
 }
 
@@ -363,6 +363,6 @@ impl PatternPart {
     }
 }
 
-/// What a buffer is filled with, again and again. Empty where none was given.
+/// The repeated content of a buffer. Empty if none was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern(pub Vec<PatternPart>);

@@ -1,8 +1,8 @@
 //! fio's rules for values: whole numbers with units, percentages, times, lists for read, write and trim.
 //!
-//! fio 3.33 reads as much of a value as it understands and forgets the rest: `1.5g` is one byte to it, `10min` ten
-//! microseconds, `size = 1g` (with blanks) one byte. Here such a value is an error that says so, except for blanks
-//! around it and `sec`, which fio's manual allows: these mean what they say.
+//! fio 3.33 reads as much of a value as it understands and ignores the rest: it reads `1.5g` as one byte, `10min` as
+//! ten microseconds, and `size = 1g` (with blanks) as one byte. Here such a value is an error that says so, except for
+//! blanks around it and `sec`, which fio's manual allows: these mean what they say.
 
 mod errno;
 mod expression;
@@ -21,7 +21,7 @@ use crate::types::{Amount, KbBase, Range};
 /// What is wrong with a value, as a clause.
 pub type Problem = String;
 
-/// How a plain number of a time is meant.
+/// The unit of a plain number in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Seconds, as in `runtime`.
@@ -33,7 +33,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Microseconds of one.
+    /// Microseconds per unit.
     const fn micros(self) -> i64 {
         match self {
             Self::Seconds => 1_000_000,
@@ -52,12 +52,12 @@ impl TimeUnit {
     }
 }
 
-/// The factor of a unit in lower case, `None` where there is no such unit.
+/// The factor of a unit in lower case, `None` if there is no such unit.
 type Scale<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
 /// A whole number with a unit of size: `4096`, `4k`, `0x1000`, `(4k*2)`.
 ///
-/// With `kb_base=1024` fio turns SI and IEC around: `k`, `kb` and `ki` are 1024 and `kib` is 1000. With 1000 it is the
+/// With `kb_base=1024` fio swaps SI and IEC: `k`, `kb` and `ki` are 1024 and `kib` is 1000. With 1000 it is the
 /// other way round, `kib` being 1024 and the others 1000. (Its manual says that `ki` goes with `kib`; it does not.)
 pub fn integer(text: &str, base: KbBase) -> Result<i64, Problem> {
     let scale = |unit: &str| size_unit(unit, base);
@@ -77,8 +77,8 @@ pub fn duration(text: &str, unit: TimeUnit) -> Result<Duration, Problem> {
     u64::try_from(micros).map(Duration::from_micros).map_err(|_| "it is below zero".to_owned())
 }
 
-/// The number of a percentage; nothing where the text is none. `%%` counts as `%`, as in fio: Python's ini writer
-/// doubles it, and so does bench-fio in the job files that it writes.
+/// The number of a percentage; `None` if the text is not a percentage. `%%` counts as `%`, as in fio: Python's ini
+/// writer doubles it, and so does bench-fio in its job files.
 pub fn percentage(text: &str) -> Option<&str> {
     let number = text.trim_end().trim_end_matches('%');
     (number.len() < text.trim_end().len()).then_some(number.trim())
@@ -89,17 +89,17 @@ pub fn amount(text: &str, base: KbBase) -> Result<Amount, Problem> {
     if let Some(number) = percentage(text) {
         return match number.parse::<u8>() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(percent)),
-            _ => Err("a percentage is a whole number from 0 to 100".to_owned()),
+            _ => Err("a percentage must be a whole number from 0 to 100".to_owned()),
         };
     }
     let zones = text.trim().strip_suffix(['z', 'Z']);
     if zones.is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())) {
-        return Err("it counts zones, and qd1 knows no zoned devices".to_owned());
+        return Err("it counts zones, but qd1 does not support zoned devices".to_owned());
     }
     unsigned(text, base).map(Amount::Bytes)
 }
 
-/// The same of `size`, of which more than all is all.
+/// The same for `size`, where anything above 100 % means 100 %.
 pub fn size(text: &str, base: KbBase) -> Result<Amount, Problem> {
     let percent = percentage(text).and_then(|number| number.parse::<u32>().ok());
     if percent.is_some_and(|percent| percent > 100) {
@@ -120,16 +120,16 @@ pub fn float(text: &str) -> Result<f64, Problem> {
 
 /// `LOW-HIGH` or `LOW:HIGH`, in either order.
 pub fn range(text: &str, base: KbBase) -> Result<Range, Problem> {
-    let (low, high) = text.split_once(['-', ':']).ok_or_else(|| "a range has two ends, as in 4k-64k".to_owned())?;
+    let (low, high) = text.split_once(['-', ':']).ok_or_else(|| "a range needs two ends, as in 4k-64k".to_owned())?;
     let (low, high) = (unsigned(low, base)?, unsigned(high, base)?);
     Ok(Range { min: low.min(high), max: low.max(high) })
 }
 
 /// Values for reads, writes and trims.
 ///
-/// One value is for all three. A value counts for all directions after it as well, unless a comma ends it: `8k,32k` is
-/// 8k for reads and 32k for writes and trims; `8k,` is for reads alone; `,8k` leaves reads as they are. Where there is
-/// no comma, fio also parts at `:` or `-`.
+/// One value is for all three. A value applies to all directions after it as well, unless a comma ends it: `8k,32k` is
+/// 8k for reads and 32k for writes and trims; `8k,` is for reads alone; `,8k` leaves reads as they are. Without a
+/// comma, fio also splits at `:` or `-`.
 pub fn triple<T: Copy>(text: &str, mut one: impl FnMut(&str) -> Result<T, Problem>) -> Result<[Option<T>; 3], Problem> {
     let text = text.trim();
     let separators = if text.starts_with(['-', '(']) { &[',', ':'][..] } else { &[',', ':', '-'][..] };
@@ -138,7 +138,7 @@ pub fn triple<T: Copy>(text: &str, mut one: impl FnMut(&str) -> Result<T, Proble
         None => vec![text],
     };
     if parts.len() > 3 {
-        return Err("there are more than three values, for read, write and trim".to_owned());
+        return Err("there are more than three values (read, write and trim)".to_owned());
     }
     if parts.iter().all(|part| part.trim().is_empty()) {
         return Err("it is empty".to_owned());
@@ -179,7 +179,7 @@ fn magnitude(text: &str, scale: Scale) -> Result<i64, Problem> {
     let too_large = || "it is too large".to_owned();
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         if hex.is_empty() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err("a hexadecimal number has only 0-9 and a-f after 0x, and no unit".to_owned());
+            return Err("a hexadecimal number may have only 0-9 and a-f after 0x, and no unit".to_owned());
         }
         let value = i64::from_str_radix(hex, 16).map_err(|_| too_large())?;
         return scale("").and_then(|factor| value.checked_mul(factor)).ok_or_else(too_large);
@@ -197,9 +197,9 @@ fn magnitude(text: &str, scale: Scale) -> Result<i64, Problem> {
 fn unit_problem(number: i64, unit: &str) -> Problem {
     let unit = crate::error::shortened(unit);
     if unit.starts_with('.') {
-        format!("only whole numbers are taken; fio would read {number} and forget `{unit}`")
+        format!("only whole numbers are accepted; fio would read {number} and ignore `{unit}`")
     } else {
-        format!("`{unit}` is not a unit; fio would read {number} and forget the rest")
+        format!("`{unit}` is not a unit; fio would read {number} and ignore the rest")
     }
 }
 

@@ -110,7 +110,7 @@ fn the_queue_stays_within_its_depth() {
     assert_eq!(jobs.jobs[0].iodepth, 1);
     assert_eq!(
         jobs.notes[0].to_string(),
-        "j.fio:3:1: job `a`: psync does one request at a time: iodepth=32 counts as 1"
+        "j.fio:3:1: job `a`: psync does one request at a time, so iodepth=32 is treated as 1"
     );
 }
 
@@ -131,14 +131,17 @@ fn errors_name_place_text_and_what_would_be_right() {
         ),
         (
             "[a]\nfill_device=1\n",
-            "j.fio:2:13: `fill_device=1` is known to fio, but qd1 does not have it: qd1 leaves space free",
+            "j.fio:2:13: `fill_device=1` is valid in fio, but qd1 does not support it: qd1 leaves space free",
         ),
-        ("[a]\nioengine = rbd\n", "j.fio:2:12: `ioengine=rbd` is known to fio, but qd1 does not have it"),
+        ("[a]\nioengine = rbd\n", "j.fio:2:12: `ioengine=rbd` is valid in fio, but qd1 does not support it"),
         ("[a]\nport=1\n", "`port` is a fio option that qd1 does not have: it belongs to ioengine=net"),
-        ("[a]\niodepth=0\n", "j.fio:2:9: `iodepth` does not take `0`: it is less than 1; it takes a number from 1 to"),
+        (
+            "[a]\niodepth=0\n",
+            "j.fio:2:9: invalid value `0` for `iodepth`: it is less than 1; expected a number from 1 to",
+        ),
         ("[a]\nrw=randraed\n", "did you mean `randread`?"),
         ("[a]\nsize=1.5g\n", "fio would read 1"),
-        ("[a]\nfixedbufs=1\nsize=1m\n", "`fixedbufs` belongs to ioengine=io_uring, and this job uses psync"),
+        ("[a]\nfixedbufs=1\nsize=1m\n", "`fixedbufs` belongs to ioengine=io_uring, but this job uses psync"),
         ("[a]\nzonemode=zbd\n", "zoned block devices are not supported"),
     ] {
         let errors = file(content).unwrap_err();
@@ -155,13 +158,13 @@ fn all_errors_of_a_file_are_reported_at_once() {
 #[test]
 fn jobs_that_cannot_be_are_refused() {
     for (content, expected) in [
-        ("[a]\nsize=10\n", "smaller than a block"),
-        ("[a]\nsize=1m\nbs=2m\n", "smaller than a block"),
-        ("[a]\nsize=1m\nrate=1m\nrate_iops=10\n", "j.fio:4:1: rate and rate_iops exclude each other"),
-        ("[a]\nsize=1m\nrate=1m\nrate_min=2m\n", "rate_min is more than rate"),
-        ("[a]\nsize=1m\nzonemode=strided\n", "needs a zonesize"),
-        ("[a]\nsize=1m\nzonesize=4k\n", "zonesize needs zonemode=strided"),
-        ("[a]\nsize=1m\nwait_for=b\n", "no job before it has that name"),
+        ("[a]\nsize=10\n", "smaller than one block"),
+        ("[a]\nsize=1m\nbs=2m\n", "smaller than one block"),
+        ("[a]\nsize=1m\nrate=1m\nrate_iops=10\n", "j.fio:4:1: rate and rate_iops cannot be used together"),
+        ("[a]\nsize=1m\nrate=1m\nrate_min=2m\n", "rate_min is higher than rate"),
+        ("[a]\nsize=1m\nzonemode=strided\n", "requires zonesize"),
+        ("[a]\nsize=1m\nzonesize=4k\n", "zonesize requires zonemode=strided"),
+        ("[a]\nsize=1m\nwait_for=b\n", "no earlier job has that name"),
         ("[a]\nsize=1m\nnumjobs=5000\n", "at most 4096 are allowed"),
         ("[a]\nsize=1m\nnumjobs=0\n", "it is less than 1"),
     ] {
@@ -232,12 +235,12 @@ fn fios_own_flags_are_read() {
 #[test]
 fn flags_are_refused_by_name_and_with_what_they_take() {
     for (args, expected) in [
-        (&["--client=h", "--name=a"][..], "argument 1:1: `--client` is a flag of fio's that qd1 does not have"),
-        (&["--output-format=xml"], "argument 1:17: `--output-format` does not take `xml`"),
+        (&["--client=h", "--name=a"][..], "argument 1:1: `--client` is a fio flag that qd1 does not have"),
+        (&["--output-format=xml"], "argument 1:17: invalid value `xml` for `--output-format`"),
         (&["--terse-version=7"], "2, 3, 4 or 5"),
         (&["--name=x", "--iodeph=3"], "argument 2:1: unknown option `iodeph`: did you mean `iodepth`?"),
         (&["--name"], "`name` needs a value"),
-        (&["--parse-only=1"], "it has no value"),
+        (&["--parse-only=1"], "the flag takes no value"),
         (&["no.fio"], "argument 1:1: cannot read no.fio"),
         (&["--size=1m"], "no job"),
         (&["--readonly", "--name=x", "--size=1m", "--rw=write"], "argument 4:1: --readonly"),
@@ -355,7 +358,7 @@ fn headers_of_verification_divide_every_block() {
     assert_eq!(interval("bs=8k\nverify_interval=100"), 8192);
     assert_eq!(interval("bssplit=4k/50:6k/50"), 2048);
     let errors = file("[a]\nsize=1m\nrw=write\nverify=md5\nverify_offset=4000\n").unwrap_err();
-    assert!(errors.contains("j.fio:5:1: after verify_offset=4000, an interval of 4096 bytes has no room"), "{errors}");
+    assert!(errors.contains("j.fio:5:1: with verify_offset=4000, an interval of 4096 bytes has no room"), "{errors}");
 }
 
 #[test]
@@ -370,8 +373,8 @@ fn what_can_change_no_figure_is_taken_without_a_word() {
     for (text, expected) in [
         ("nrfiles=4\nopenfiles=2", "all 4 files stay open"),
         ("verify_dump=1", "no files are written"),
-        ("mem=mmaphuge", "never huge ones"),
-        ("significant_figures=6", "always four"),
+        ("mem=mmaphuge", "never huge pages"),
+        ("significant_figures=6", "always has four"),
     ] {
         let notes = file(&format!("[a]\nsize=1m\n{text}\n")).unwrap().notes;
         assert!(notes.len() == 1 && notes[0].text.contains(expected), "{text}: {notes:?}");

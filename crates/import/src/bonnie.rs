@@ -1,6 +1,6 @@
-//! bonnie++'s CSV lines, of its formats 1.96 to 1.98 and of 1.03: fields by position (bonnie++'s `bon_csv2html`).
+//! bonnie++'s CSV lines in formats 1.96 to 1.98 and 1.03: fields by position (see bonnie++'s `bon_csv2html`).
 //!
-//! The tests have the names that `qd1 meta --suite bonnie` gives them, so that both are compared test by test.
+//! The tests have the names that `qd1 meta --suite bonnie` gives them, so that the two can be compared test by test.
 
 use qd1_model::OpClass;
 use qd1_model::measured::{Aspect, Circumstance, Measured, MeasuredStep, MeasuredStream};
@@ -8,7 +8,8 @@ use qd1_model::measured::{Aspect, Circumstance, Measured, MeasuredStep, Measured
 use crate::figures::bare;
 use crate::gathered::{Gathered, TooMuch};
 
-/// A test: its name, what it is, its field in format 1.96 and 1.97, and whether that is in KiB/s rather than per second.
+/// A test: its name, its description, its field in formats 1.96 and 1.97, and whether that is in KiB/s rather than per
+/// second.
 struct Test {
     name: &'static str,
     class: OpClass,
@@ -20,12 +21,12 @@ const fn test(name: &'static str, class: OpClass, field: usize, is_kib: bool) ->
     Test { name, class, field, is_kib }
 }
 
-/// Where a line has what it says.
+/// The layout of a line.
 struct Layout {
     version: String,
     host: usize,
     size: usize,
-    /// Fields that it has before the figures of blocks, and of files, more than formats 1.96 and 1.97.
+    /// Number of additional fields before the figures for blocks and for files, compared with formats 1.96 and 1.97.
     before_blocks: isize,
     before_files: isize,
 }
@@ -42,16 +43,16 @@ const TESTS: [Test; 10] = [
     test("rand-stat", OpClass::Stat, 32, false),
     test("rand-delete", OpClass::Delete, 34, false),
 ];
-/// The first test of files rather than blocks: its place among [`TESTS`].
+/// The index in [`TESTS`] of the first test on files rather than blocks.
 const FIRST_OF_FILES: usize = 4;
-/// Fields of a line of version 1.03, which begins with the host and says no version.
+/// Number of fields in a line of version 1.03, which begins with the host and gives no version.
 const FIELDS_OF_103: usize = 27;
-/// Its field of how many files.
+/// Its field for the number of files.
 const FILES_OF_103: usize = 14;
-/// Fields of a line of version 1.96.
+/// Number of fields in a line of version 1.96.
 const FIELDS_OF_196: usize = 48;
 
-/// Fields of a line that are looked at.
+/// Maximum number of fields in a line that are read.
 const FIELDS_MAX: usize = 64;
 
 /// Returns a run for each line.
@@ -65,9 +66,9 @@ impl Layout {
     fn of(fields: &[&str]) -> Option<Self> {
         let begins = *fields.first()?;
         if matches!(begins, "1.96" | "1.97" | "1.98") {
-            // 1.98 also has how many seeks and seekers.
+            // 1.98 also has the number of seeks and seekers.
             let more = if begins == "1.98" { 2 } else { 0 };
-            // Without a large file (`-s 0`) 1.96 leaves a field of it out.
+            // Without a large file (`-s 0`), 1.96 omits one of its fields.
             let left_out = if begins == "1.96" && fields.len() == FIELDS_OF_196 - 1 { 1 } else { 0 };
             let version = (*fields.get(1)?).to_owned();
             return Some(Self { version, host: 2, size: 5, before_blocks: more, before_files: more - left_out });
@@ -78,7 +79,7 @@ impl Layout {
             !number.is_empty() && number.bytes().all(|letter| letter.is_ascii_digit())
         };
         let is_figure = |text: &&str| text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok();
-        // How many files, as `16`, or `16:100000:16/64` with their sizes and directories.
+        // The number of files, as `16`, or `16:100000:16/64` with their sizes and directories.
         let is_count = |text: &str| {
             let parts = text.split([':', '/']);
             parts.into_iter().all(|part| !part.is_empty() && part.bytes().all(|letter| letter.is_ascii_digit()))
@@ -117,14 +118,15 @@ fn line(line: &str) -> Option<Measured> {
     }
     let tool = format!("bonnie++ {}", layout.version);
     let mut missing = vec![
-        "bonnie++ has one figure for each test and no spread: no interval; repeat it, and compare groups".to_owned(),
-        "of latencies it keeps the longest only".to_owned(),
+        "bonnie++ gives one figure per test and no spread, so there are no intervals; repeat it and compare groups"
+            .to_owned(),
+        "bonnie++ keeps only the longest latency".to_owned(),
     ];
     if !too_quick.is_empty() {
-        missing.push(format!("too quick for it to measure (+++++): {}", too_quick.join(", ")));
+        missing.push(format!("too fast for bonnie++ to measure (+++++): {}", too_quick.join(", ")));
         steps.extend(too_quick.iter().map(|name| MeasuredStep {
             name: (*name).to_owned(),
-            fault: "bonnie++ found it too quick to measure (+++++)".to_owned(),
+            fault: "too fast for bonnie++ to measure (+++++)".to_owned(),
             ..MeasuredStep::default()
         }));
     }

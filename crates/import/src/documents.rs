@@ -1,4 +1,4 @@
-//! The JSON documents of a text, each beginning on a line of its own.
+//! The JSON documents in a text, each beginning on its own line.
 
 use qd1_model::room::Room;
 use serde::de::IgnoredAny;
@@ -6,20 +6,20 @@ use serde_json::{Deserializer, Value};
 
 use crate::gathered::{LINES_MAX, TooMuch};
 
-/// Bytes that are read in vain, where lines begin as JSON and are not, before nothing is read again.
+/// How many bytes may be read in vain (lines that begin like JSON but are not) before nothing is read twice any more.
 const VAIN_MAX: usize = 4 << 20;
-/// And before no more is read.
+/// The same, before reading stops.
 const VAIN_END: usize = 4 * VAIN_MAX;
 
-/// Finds one document after another. Each is read when it is asked for: many small ones take the room of one.
+/// Finds one document after another. Each is read when requested, so that many small ones take no more memory than one.
 pub(crate) struct Documents<'a> {
     text: &'a str,
     at: usize,
-    /// Lines, and documents, that were looked at.
+    /// Number of lines and documents read so far.
     looked_at: usize,
-    /// Bytes that were read, and were no document.
+    /// Bytes that were read without yielding a document.
     vain: usize,
-    /// Whether the text ends within one.
+    /// Whether the text ends within a document.
     pub(crate) is_cut: bool,
 }
 
@@ -28,8 +28,8 @@ impl<'a> Documents<'a> {
         Self { text, at: 0, looked_at: 0, vain: 0, is_cut: false }
     }
 
-    /// Where to go on after what begins at `begin` as a document and cannot be one from `end` on: with the next line, which
-    /// may begin another. Where too much was read in vain, nothing is read again.
+    /// Where to continue after something that begins like a document at `begin` but cannot be one from `end` on: at the
+    /// next line, which may begin another. If too much was read in vain, nothing is read again.
     fn after_failure(&mut self, begin: usize, end: usize) -> usize {
         self.vain = self.vain.saturating_add(end - begin);
         let next = self.next_line(begin);
@@ -63,7 +63,7 @@ impl Iterator for Documents<'_> {
             if self.vain > VAIN_END {
                 return Some(Err(TooMuch::Lines));
             }
-            // Before any of it is kept.
+            // This check comes before any of it is kept.
             let (mut room, mut reader) = (Room::of(self.text.len()), Deserializer::from_str(line));
             let taken = room.take(&mut reader);
             let end = begin + reader.into_iter::<IgnoredAny>().byte_offset();
@@ -105,7 +105,7 @@ mod tests {
         let mut documents = Documents::of(&text);
         assert!(documents.next().is_none());
         assert!(documents.vain <= VAIN_MAX + 2 * text.len(), "{} of {}", documents.vain, text.len());
-        // What follows is found all the same.
+        // What follows is still found.
         assert_eq!(found(&format!("{text}x\n{{\"a\": 1}}\n")), [json!({"a": 1})]);
     }
 
@@ -113,7 +113,7 @@ mod tests {
     fn a_text_of_brackets_is_given_up() {
         let mut documents = Documents { vain: VAIN_END + 1, ..Documents::of("[\n[") };
         assert!(matches!(documents.next(), Some(Err(TooMuch::Lines))));
-        // Where nothing follows that could be one, it is as damaged as it is.
+        // If nothing that follows could be one, the document is simply damaged.
         let mut documents = Documents { vain: VAIN_END + 1, ..Documents::of("a\nb") };
         assert!(documents.next().is_none());
     }

@@ -8,7 +8,7 @@ const Z_975: f64 = 1.959_963_984_540_054;
 /// Names of the metrics of [`QUANTILES`].
 const PERCENTILES: [&str; 4] = ["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "lat_p9999_ns"];
 
-/// Whether a number can be a figure: no less than nothing, and below a petabyte per second or eleven days in ns.
+/// Whether a number can be a figure: not negative, and below a petabyte per second or eleven days in ns.
 pub(crate) fn is_plausible(number: f64) -> bool {
     (0.0..1e15).contains(&number)
 }
@@ -18,16 +18,16 @@ pub(crate) fn bare(value: f64, n: u64) -> Estimate {
     Estimate { value: Some(value), n, ..Estimate::default() }
 }
 
-/// The longest latency that fio's histograms hold, ns, which it prints for all that are longer, in units of 1 ms at most.
+/// The longest latency that fio's histograms hold, ns, which it prints for all longer ones, in units of at most 1 ms.
 const LONGEST_NS: f64 = 17.11e9;
 
-/// A percentile of `n` operations; not resolved where so few do not have one: it would be their slowest. Of one that is as long
-/// as fio can say only that is known.
+/// A percentile of `n` operations; not resolved if there are so few that it would be the slowest one. A value at fio's
+/// maximum is only known to be at least that.
 fn percentile(value_ns: f64, q: f64, n: u64) -> Estimate {
     if value_ns >= LONGEST_NS {
         return Estimate { low: Some(value_ns), n, n_needed: n, ..Estimate::default() };
     }
-    // The largest of n lies above the quantile with 97.5 % probability from this n on.
+    // From this n on, the largest of n values lies above the quantile with 97.5 % probability.
     let n_needed = (0.025_f64.ln() / q.ln()).ceil() as u64;
     if n < n_needed { Estimate { n, n_needed, ..Estimate::default() } } else { bare(value_ns, n) }
 }
@@ -40,7 +40,7 @@ pub(crate) fn percentiles(list: &[(f64, f64)], n: u64) -> impl Iterator<Item = (
     })
 }
 
-/// The percentiles of syncs that qd1 has, from such a list.
+/// The percentiles of syncs that qd1 has, from a list like that.
 pub(crate) fn sync_percentiles(list: &[(f64, f64)], n: u64) -> impl Iterator<Item = (&'static str, Estimate)> {
     let named = |(name, figure)| match name {
         "lat_p50_ns" => Some(("sync_p50_ns", figure)),
@@ -50,7 +50,7 @@ pub(crate) fn sync_percentiles(list: &[(f64, f64)], n: u64) -> impl Iterator<Ite
     percentiles(list, n).filter_map(named)
 }
 
-/// Samples of a rate that a tool took over time: how many, their mean and standard deviation in any unit.
+/// Samples of a rate that a tool took over time: their number, mean and standard deviation, in any unit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Samples {
     pub(crate) count: f64,
@@ -59,8 +59,9 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Those of a sum over so many processes, whose rate is `total` in the same unit. fio adds up the means of a group's processes
-    /// and not their deviations, and has the samples of all of them; where it averages the means, all is of one process.
+    /// The samples of a sum over this many processes, whose rate is `total` in the same unit. fio adds up the means of
+    /// a group's processes but not their deviations, and counts the samples of all of them; if it averages the means,
+    /// everything refers to one process.
     pub(crate) fn of_sum(self, total: f64, processes: u32) -> Self {
         let processes = f64::from(processes);
         let off = |mean: f64| (total / mean).ln().abs();
@@ -71,7 +72,7 @@ impl Samples {
         Self { count: self.count / processes, deviation: self.deviation * processes.sqrt(), ..self }
     }
 
-    /// Those of what ran at the same time as well.
+    /// Combines these samples with those of something that ran at the same time.
     pub(crate) fn beside(self, other: Self) -> Self {
         Self {
             count: self.count.min(other.count),
@@ -81,9 +82,10 @@ impl Samples {
     }
 }
 
-/// A rate, or a mean latency of requests of which so many are always in flight, with the interval that samples of the rate
-/// allow, as if they did not depend on each other; without one for fewer than eight, or where they all agree to the last
-/// digit. What tools state of single operations (their standard deviation) gives none: neighbours depend on each other.
+/// A rate, or the mean latency of requests at a constant number in flight, with the interval that samples of the rate
+/// allow, assuming independent samples; without an interval for fewer than eight samples, or if they all agree to the
+/// last digit. The standard deviation of single operations, which tools report, gives no interval: neighbouring
+/// operations depend on each other.
 pub(crate) fn rate(value: f64, n: u64, samples: Samples) -> Estimate {
     let Samples { count, mean, deviation } = samples;
     let are_plausible = [count, mean, deviation].into_iter().all(is_plausible);
@@ -101,10 +103,11 @@ pub(crate) fn rate(value: f64, n: u64, samples: Samples) -> Estimate {
     }
 }
 
-/// What is missing in all of them.
-pub(crate) const NO_TIMES: &str = "the tool keeps no course over time; intervals, where there are any, are as if operations did not depend on each other";
-/// What is missing where there are percentiles.
-pub(crate) const NO_SPREAD: &str = "the tool gives its percentiles no interval; repeat the run, and compare groups";
+/// What is missing in all results.
+pub(crate) const NO_TIMES: &str =
+    "the tool does not record figures over time; any intervals assume that operations are independent of each other";
+/// What is missing if there are percentiles.
+pub(crate) const NO_SPREAD: &str = "the tool gives no intervals for its percentiles; repeat the run and compare groups";
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +120,7 @@ mod tests {
         assert_eq!(percentile(1e6, 0.99, 512).value, Some(1e6));
     }
 
-    /// 16 processes with samples of 100 +- 40 each were said to be 1600 +- 40, 320 times.
+    /// 16 processes with samples of 100 +- 40 each were reported as 1600 +- 40, 320 times.
     #[test]
     fn deviations_of_processes_are_added_up_as_they_are_independent() {
         let stated = Samples { count: 320.0, mean: 1600.0, deviation: 40.0 };

@@ -1,7 +1,7 @@
-//! The runs of a file as they are found, and the one place where they are bounded and checked, whatever form they have.
+//! The runs of a file as they are found, and the one place where they are limited and checked, whatever their format.
 //!
-//! A comparison sets every step beside every other run's, so that a small file of many jobs takes minutes and gigabytes;
-//! and a text may state any number.
+//! A comparison matches every step with those of every other run, so a small file with many jobs can take minutes and
+//! gigabytes; and a text can contain any number.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,20 +11,20 @@ use qd1_model::measured::{Measured, MeasuredStep};
 
 use crate::figures::is_plausible;
 
-/// Runs of a file at most.
+/// Maximum number of runs in a file.
 const RUNS_MAX: usize = 2000;
-/// Steps of a run, and of all runs of a file, at most.
+/// Maximum number of steps in a run, and in all runs of a file.
 pub(crate) const STEPS_MAX: usize = 1000;
 pub(crate) const STEPS_OF_ALL_MAX: usize = 20_000;
-/// Lines that are looked at as what they may be.
+/// Maximum number of candidate lines that are examined.
 pub(crate) const LINES_MAX: usize = 1_000_000;
-/// Bytes of a step's name at most, and of any other text; the rest of the latter is cut off.
+/// Maximum length of a step's name, and of any other text, in bytes; longer texts are truncated.
 const NAME_MAX: usize = 256;
 const TEXT_MAX: usize = 256;
-/// The years 2000 to 2200, ns since the Unix epoch: clocks that are set show no other.
+/// The years 2000 to 2200, ns since the Unix epoch: a clock that is set is within these.
 const STARTS_NS: std::ops::Range<u64> = 946_684_800_000_000_000..7_258_118_400_000_000_000;
 
-/// A file has more than is read.
+/// A file exceeds a limit.
 #[derive(Debug)]
 pub(crate) enum TooMuch {
     Runs,
@@ -47,11 +47,9 @@ impl fmt::Display for TooMuch {
             Self::StepsOfAll => {
                 write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give only some of the runs")
             }
-            Self::Lines => f.write_str("has too many lines that are not part of a result; give the result alone"),
-            Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; give it a shorter one"),
-            Self::Values => {
-                f.write_str("has a JSON document with too many values to be read; give a result of fewer jobs")
-            }
+            Self::Lines => f.write_str("has too many lines that are not part of a result; give only the result"),
+            Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; shorten it"),
+            Self::Values => f.write_str("has a JSON document with too many values; give a result with fewer jobs"),
         }
     }
 }
@@ -60,7 +58,7 @@ impl fmt::Display for TooMuch {
 #[derive(Default)]
 pub(crate) struct Gathered {
     runs: Vec<Measured>,
-    /// Where the steps of the last run are, by their names.
+    /// Positions of the last run's steps, by name.
     places: HashMap<String, usize>,
     steps: usize,
 }
@@ -81,7 +79,7 @@ impl Gathered {
         steps.into_iter().try_for_each(|step| self.add(step))
     }
 
-    /// The run that steps are added to.
+    /// The run to which steps are added.
     pub(crate) fn last(&mut self) -> Option<&mut Measured> {
         self.runs.last_mut()
     }
@@ -104,7 +102,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Puts a step in the place of the one of its name in the last run, or adds it.
+    /// Replaces the step of the same name in the last run, or adds the step.
     pub(crate) fn replace(&mut self, step: MeasuredStep) -> Result<(), TooMuch> {
         let known = self.places.get(&step.name).copied();
         match self.runs.last_mut().and_then(|run| run.steps.get_mut(known?)) {
@@ -114,14 +112,14 @@ impl Gathered {
         Ok(())
     }
 
-    /// Returns the runs, with what can be a figure.
+    /// Returns the runs, with only what can be a figure.
     pub(crate) fn finish(mut self) -> Vec<Measured> {
         self.runs.iter_mut().for_each(check);
         self.runs
     }
 }
 
-/// Notes a sentence once.
+/// Adds a sentence unless it is already there.
 pub(crate) fn note(notes: &mut Vec<String>, text: &str) {
     if !notes.iter().any(|known| known == text) {
         notes.push(text.to_owned());
@@ -133,7 +131,7 @@ pub(crate) fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_MAX)]
 }
 
-/// Leaves out of a run what cannot be true.
+/// Removes from a run what cannot be true.
 fn check(run: &mut Measured) {
     run.started_unix_ns = run.started_unix_ns.filter(|start| STARTS_NS.contains(start));
     run.tool.truncate(short(&run.tool).len());
@@ -152,12 +150,13 @@ fn check(run: &mut Measured) {
         !had_figures || !step.streams.is_empty()
     });
     if left_out > 0 {
-        run.missing
-            .push(format!("{left_out} of its numbers cannot be figures (negative, not finite or far too large)"));
+        run.missing.push(format!(
+            "{left_out} of its numbers were ignored as impossible (negative, not finite or far too large)"
+        ));
     }
 }
 
-/// Whether a figure can be one; an interval that cannot is left out.
+/// Whether a figure is possible; an impossible interval is removed.
 fn is_possible(figure: &mut Estimate) -> bool {
     if ![figure.low, figure.high].into_iter().flatten().all(is_plausible) {
         (figure.low, figure.high) = (None, None);

@@ -1,9 +1,10 @@
-//! Reads what other tools wrote and makes it figures that can be set beside those of qd1: fio's JSON, normal report and
-//! terse lines, YABS's JSON and text, bonnie++'s CSV, p99bench's results. VPS-Disk-Latency-Bench writes a list of fio's documents.
+//! Reads other tools' output and turns it into figures that can be compared with those of qd1: fio's JSON, normal
+//! report and terse lines, YABS's JSON and text, bonnie++'s CSV, p99bench's results. VPS-Disk-Latency-Bench writes a
+//! list of fio documents.
 //!
-//! Nothing is made up: a figure that a tool does not state is absent, one that rests on too few operations is not resolved,
-//! and an interval is given only where a tool states by how much its own samples differ. What is missing is said in
-//! [`Measured::missing`].
+//! Nothing is made up: a figure that a tool does not report is absent, one that rests on too few operations is not
+//! resolved, and an interval is given only if a tool reports how much its own samples differ. [`Measured::missing`]
+//! lists what is missing.
 #![forbid(unsafe_code)]
 
 mod bonnie;
@@ -23,28 +24,28 @@ use qd1_model::measured::Measured;
 use documents::Documents;
 use gathered::{Gathered, LINES_MAX, TooMuch};
 
-/// Reads the runs of a file; `label` is what it is called.
+/// Reads the runs of a file; `label` is its name in messages.
 ///
 /// # Errors
-/// When it is of no known form, damaged, or has more than can be compared; the message says what can be read.
+/// If its format is unknown, it is damaged, or it has more than can be compared; the message says what can be read.
 pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     let text = text_of(bytes);
     let text = text.trim_start_matches('\u{feff}');
     let mut runs = read_text(text).map_err(|what| Problem::usage(format!("{label} {what}")))?;
     let has_any = |run: &Measured| run.steps.iter().any(|step| !step.streams.is_empty() || !step.fault.is_empty());
     if !runs.iter().any(has_any) && runs.iter().any(|run| !run.steps.is_empty()) {
-        let message = "names jobs and has no figure of them that qd1 can read; give it as the tool wrote it";
+        let message = "names jobs but has no figures for them that qd1 can read; give it as the tool wrote it";
         return Err(Problem::usage(format!("{label} {message}")));
     }
     if runs.iter().all(|run| run.steps.is_empty()) {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let cut = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| is_json);
         return Err(Problem::usage(match cut {
-            _ if text.trim().is_empty() => format!("{label} is empty; name the result of a run"),
+            _ if text.trim().is_empty() => format!("{label} is empty; give a file with the result of a run"),
             Some(error) if error.is_eof() => {
-                format!("{label} ends too early, in line {}: its JSON is not complete", error.line())
+                format!("{label} ends too early, in line {}: its JSON is incomplete", error.line())
             }
-            Some(error) => format!("{label} is not JSON that can be read: {error}"),
+            Some(error) => format!("{label} is not valid JSON: {error}"),
             None => format!(
                 "{label} is not a result that qd1 can read: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
                  JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's and p99bench's JSON"
@@ -58,9 +59,9 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     Ok(runs)
 }
 
-/// The text of these bytes; what is not UTF-8 in it is a question mark, which takes no more room than it did.
+/// The text of these bytes; anything that is not UTF-8 becomes a question mark, which takes no more space.
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
-    // As PowerShell redirects it: UTF-16, the lower byte first.
+    // Written by a PowerShell redirection: UTF-16, lower byte first.
     if let Some(pairs) = bytes.strip_prefix(&[0xff, 0xfe]) {
         let units = pairs.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
         return Cow::Owned(char::decode_utf16(units).map(|letter| letter.unwrap_or('?')).collect());
@@ -78,11 +79,11 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Reads the runs of a text in one form, none where it is of another.
+/// Reads the runs of a text in one format; none if it has another.
 type Form = fn(&str) -> Result<Gathered, TooMuch>;
 
-/// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
-/// text has no form that fio's reports could be taken for.
+/// Reads a text with the first format that finds something in it. The order matters: reports may be mixed with JSON,
+/// and fio's reports cannot be mistaken for YABS's text.
 fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
     let (mut others, mut fio) = (Gathered::default(), fio::json::Runs::default());
     let mut documents = Documents::of(text);
@@ -95,7 +96,7 @@ fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
     let is_cut = documents.is_cut;
     let forms: [Form; 4] = [fio::report::runs, fio::terse::runs, yabs::from_text, bonnie::runs];
     let mut found = if others.is_empty() { fio.gathered(is_cut) } else { others };
-    // A document may have had most of them.
+    // One document may have used up most of the limit.
     if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {
         return Err(TooMuch::Lines);
     }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read, nothing panics.
+        /// No input causes a panic.
         #[test]
         fn no_text_is_too_damaged_to_be_refused(text in "[ -~\\n]{0,400}") {
             let _ = read("x", text.as_bytes());

@@ -1,7 +1,7 @@
 //! p99bench's results (schema 2.0): the disk part of its JSON, with provider, product, region, price and an anonymous host.
 //!
-//! Its figures are fio's, cut down to a rate and three percentiles of completion latencies. Steps keep its names, which are
-//! those of `qd1 run p99bench` too.
+//! Its figures are fio's, reduced to a rate and three percentiles of completion latencies. Steps keep its names, which
+//! `qd1 run p99bench` uses too.
 
 use qd1_model::OpClass;
 use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
@@ -10,22 +10,23 @@ use serde_json::Value;
 
 use crate::figures::{NO_SPREAD, bare, is_plausible, percentiles};
 
-/// How long each of its tests but the last takes unless it is asked otherwise, which its results do not say; s.
+/// Default time of each of its tests except the last, s; its results do not say if another was requested.
 const SECONDS: f64 = 60.0;
-/// Share of reads of its mixed tests.
+/// Share of reads in its mixed tests.
 const READS: u8 = 70;
-/// Its throughput is in units of this, whatever the name of the field says.
+/// Unit of its throughput, whatever the name of the field says.
 const MIB: f64 = (1 << 20) as f64;
 
-/// What is missing in all of them.
-const FIGURES_ONLY: &str = "for each test p99bench keeps a rate and up to three percentiles of the completion latency (fio's clat), but no \
-                            interval, no course over time and no p99.99; for sequential tests only p99, for mixed_8k only the reads";
-const NO_SECOND_SYNC: &str = "the percentiles of wal_fsync are those of its O_SYNC write; the fdatasync that follows each is in the rate \
-                              and the mean alone, not in any percentile";
-const STEADY: &str = "steady_state is the rate of its last minute, of which 70 % are reads, as the test asks for; its p99 is that of means \
-                      of a second, and left out";
+/// What is missing in all of its tests.
+const FIGURES_ONLY: &str = "for each test p99bench keeps a rate and up to three percentiles of the completion latency \
+    (fio's clat), but no interval, no figures over time and no p99.99; for sequential tests only p99, for mixed_8k \
+    only the reads";
+const NO_SECOND_SYNC: &str = "the percentiles of wal_fsync are those of its O_SYNC write; the fdatasync after each \
+    write is included only in the rate and the mean, not in any percentile";
+const STEADY: &str = "steady_state is the rate of its last minute with 70 % reads, as the test requests; its p99 is a \
+    percentile of one-second means, and is left out";
 
-/// A test of it.
+/// One of its tests.
 struct Test {
     name: &'static str,
     rw: Rw,
@@ -63,7 +64,7 @@ fn number(document: &Value, path: &[&str]) -> Option<f64> {
     at(document, path)?.as_f64().filter(|number| is_plausible(*number))
 }
 
-/// Returns the run in a document; `None` of another tool's.
+/// Returns the run in a document; `None` if it is another tool's.
 pub(crate) fn run(document: &Value) -> Option<Measured> {
     let (disk, version) = (document.get("disk")?, text(document, &["run", "tool_version"])?);
     document.get("provider")?;
@@ -90,7 +91,7 @@ fn circumstances(document: &Value) -> Vec<Circumstance> {
     };
     let price = number(document, &["provider", "price_eur_month"]).map(|price| format!("{price} EUR/month"));
     let cpus = number(document, &["host", "vcpu"]).map(|cpus| format!("{cpus} x"));
-    // To the half GiB, as the memory of qd1's own runs.
+    // Rounded to half a GiB, like the memory in qd1's own runs.
     let memory = number(document, &["host", "ram_mb"]).map(|mib| format!("{:.1} GiB", (mib / 512.0).round() / 2.0));
     let all = [
         (Aspect::Host, of(&["run", "host_id"])),
@@ -136,7 +137,7 @@ fn step(test: &Test, figures: &Value) -> Option<MeasuredStep> {
             list.into_iter().filter_map(|(percent, key)| Some((percent, of(key)? * 1e3))).collect();
         stream.extend(percentiles(&list, n).filter(|(name, _)| *name != "lat_p9999_ns"));
     }
-    // From one write to the next, with the fdatasync between them: its own mean leaves that out.
+    // From one write to the next, including the fdatasync between them, which its own mean leaves out.
     if name == WAL && iops > 0.0 {
         stream.push(("lat_mean_ns", bare(1e9 / iops, n)));
     }

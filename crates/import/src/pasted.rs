@@ -1,13 +1,13 @@
-//! Output of a tool as people paste it: quoted, in bold, in HTML, with colours, with progress before it in the same line, or
-//! with what a log puts before each line.
+//! A tool's output as people paste it: quoted, in bold, in HTML, with colours, with progress before it on the same
+//! line, or with a log's prefix on each line.
 
 use std::borrow::Cow;
 
-/// Marks of Markdown and HTML that stand around parts of a line.
+/// Markdown and HTML markup around parts of a line.
 const MARKS: [&str; 10] = ["**", "<p>", "</p>", "<br>", "<br/>", "<br />", "<pre>", "</pre>", "<code>", "</code>"];
-/// Bytes of what a log puts before a line that are looked at.
+/// Maximum length of a log's prefix, bytes.
 const PREFIX_MAX: usize = 160;
-/// How fio's name and version begin, a line of their own in each report.
+/// How fio's name and version begin, which are on their own line in each report.
 const VERSION: &str = "fio-";
 
 /// Returns the text as the tool printed it.
@@ -37,7 +37,7 @@ fn each_line(text: &str, of: impl Fn(&str) -> String) -> String {
     all
 }
 
-/// A line without marks: what is on the screen after the last carriage return of it.
+/// A line without markup: what is on the screen after its last carriage return.
 fn unmarked(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches('\r');
     let mut line = Cow::Borrowed(line.rsplit('\r').next().unwrap_or(line));
@@ -59,7 +59,7 @@ fn unmarked(line: &str) -> Cow<'_, str> {
     Cow::Owned(rest.to_owned())
 }
 
-/// A line without what sets colours (ECMA-48, control sequences).
+/// A line without colour codes (ECMA-48 control sequences).
 fn without_colours(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut letters = line.chars();
@@ -73,7 +73,7 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-/// What a log puts before each line, digits as zeros: what stands before fio's version, and before a job's results.
+/// A log's prefix on each line, with digits as zeros: the text before fio's version, and before a job's results.
 fn prefix(text: &str) -> Option<String> {
     let of_version = |line: &str| {
         let line = line.trim_end();
@@ -101,7 +101,7 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// A line without a prefix of this shape, whatever its numbers are.
+/// A line without a prefix of this shape, whatever numbers it contains.
 fn without<'a>(line: &'a str, prefix: &str) -> &'a str {
     let mut rest = line;
     for letter in prefix.chars() {
@@ -110,7 +110,7 @@ fn without<'a>(line: &'a str, prefix: &str) -> &'a str {
         rest = match after.strip_prefix(letter) {
             _ if is_number && after.len() < rest.len() => after,
             Some(after) if !is_number => after,
-            // Of an empty line the log has cut off the last blank.
+            // On an empty line, the log has removed the trailing blank.
             _ if rest.is_empty() && letter.is_whitespace() => "",
             _ => return line,
         };

@@ -1,7 +1,7 @@
-//! YABS (yabs.sh): its JSON (`-j`, `-w`) and what it prints.
+//! YABS (yabs.sh): its JSON (`-j`, `-w`) and its printed output.
 //!
-//! Its disk test is fio: randrw with half of each, 64 in flight of each of two processes, direct, 30 s a block size. It
-//! keeps rates only.
+//! Its disk test is fio: randrw with 50 % reads, 64 requests in flight in each of two processes, direct, 30 s per block
+//! size. It keeps only rates.
 
 use qd1_model::OpClass;
 use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
@@ -12,22 +12,23 @@ use crate::figures::{bare, is_plausible};
 use crate::fio::options::bytes;
 use crate::gathered::{Gathered, STEPS_MAX, TooMuch};
 
-/// What is missing in all of it.
-const RATES_ONLY: &str = "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
+/// What is missing in all of its results.
+const RATES_ONLY: &str = "YABS keeps only rates, without their spread: no latencies, no commits and no intervals; \
+    repeat it and compare groups";
 
-/// The version since which its text has powers of ten.
+/// The version since which its text uses powers of ten.
 const DECIMAL_SINCE: &str = "v2026-07-03";
 /// A thousandth of a thousand KiB, in MB.
 const OLD: f64 = 1.024;
-/// Letters of a cell that are read.
+/// Maximum length of a cell that is read.
 const CELL_MAX: usize = 64;
-/// Block sizes that are printed beside each other at most.
+/// Maximum number of block sizes printed next to each other.
 const COLUMNS_MAX: usize = 16;
 
-/// Returns the run in a document of its JSON.
+/// Returns the run in one of its JSON documents.
 pub(crate) fn run(document: &Value) -> Option<Measured> {
     let list = document.get("fio")?.as_array()?;
-    // One more than are compared tells that there are too many.
+    // One more than can be compared shows that there are too many.
     let steps: Vec<MeasuredStep> = list.iter().filter_map(row).take(STEPS_MAX + 1).collect();
     let text = |at: &[&str]| {
         let found = at.iter().try_fold(document, |value, key| value.get(key));
@@ -50,7 +51,7 @@ pub(crate) fn run(document: &Value) -> Option<Measured> {
 
 fn row(row: &Value) -> Option<MeasuredStep> {
     let number = |key: &str| row.get(key).and_then(Value::as_f64).filter(|number| is_plausible(*number));
-    // KBps are 1024 bytes per second, as fio's. Before April 2023 nothing else was known.
+    // KBps are 1024 bytes per second, as in fio. Before April 2023 there was no other unit.
     let unit = row.get("speed_units").map_or(Some("KBps"), Value::as_str);
     let scale = if unit == Some("KBps") { 1024.0 } else { return None };
     let of = |speed: &str, iops: &str| Some((number(speed)? * scale, number(iops)?));
@@ -61,7 +62,7 @@ fn row(row: &Value) -> Option<MeasuredStep> {
 /// Bytes per second and IOPS.
 type Rates = (f64, f64);
 
-/// One block size: reads and writes, as far as they were measured.
+/// One block size: reads and writes, if measured.
 fn step(bs: &str, reads: Option<Rates>, writes: Option<Rates>) -> MeasuredStep {
     let block = bytes(bs, false).and_then(|block| u32::try_from(block).ok());
     let does = block.map(|block| Does {
@@ -88,7 +89,7 @@ fn step(bs: &str, reads: Option<Rates>, writes: Option<Rates>) -> MeasuredStep {
     }
 }
 
-/// Returns the runs that a text shows, if it is of YABS. It cuts IOPS to two digits, so that they are taken from the rate.
+/// Returns the runs in a text, if it is from YABS. YABS cuts IOPS to two digits, so they are computed from the rate.
 pub(crate) fn from_text(text: &str) -> Result<Gathered, TooMuch> {
     let mut found = Gathered::default();
     let mut run = Text::default();
@@ -106,12 +107,12 @@ pub(crate) fn from_text(text: &str) -> Result<Gathered, TooMuch> {
     Ok(found)
 }
 
-/// A run, as far as its text was read.
+/// A run, as far as its text has been read.
 #[derive(Default)]
 struct Text {
     version: String,
     kernel: Option<String>,
-    /// Two block sizes beside each other, and their row of reads, as they are printed.
+    /// Two block sizes printed next to each other, and their row of reads.
     sizes: Vec<String>,
     reads: Vec<Option<Rates>>,
     steps: Vec<MeasuredStep>,
@@ -120,7 +121,7 @@ struct Text {
 impl Text {
     fn row(&mut self, line: &str, found: &mut Gathered) -> Result<(), TooMuch> {
         let mut cells = line.split('|');
-        // Forums quote with a mark before each line, and keep other blanks.
+        // Forums quote with a mark before each line, and change blanks.
         let head = cells.next().unwrap_or_default().trim_start_matches(['>', ' ', '\t', '\u{a0}']).trim_end();
         match head {
             _ if is_head(head, "Block Size") => {
@@ -139,12 +140,12 @@ impl Text {
                         let rate = rate * scale;
                         (rate, bytes(size, false).map_or(iops, |block| rate / block as f64))
                     };
-                    // A size whose test was not done has empty cells.
+                    // A block size that was not tested has empty cells.
                     if reads.or(*writes).is_none() {
                         continue;
                     }
                     let step = step(size, reads.map(exact), writes.map(exact));
-                    // A size that comes again is of another run, whose head was cut off.
+                    // A block size that appears again belongs to another run, whose head was cut off.
                     if self.steps.iter().any(|known| known.name == step.name) {
                         self.end(found)?;
                     }
@@ -168,7 +169,7 @@ impl Text {
         let kernel = self.kernel.take().map(|value| Circumstance { aspect: Aspect::Kernel, value });
         let circumstances = [Circumstance { aspect: Aspect::Tool, value: tool.clone() }].into_iter().chain(kernel);
         let missing =
-            vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
+            vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON output (-j) has all digits".to_owned()];
         found.begin(Measured {
             tool,
             circumstances: circumstances.collect(),
@@ -180,8 +181,8 @@ impl Text {
     }
 }
 
-/// What a printed megabyte per second has: until a version it divided KiB by a thousand, and called that MB. Where the version was
-/// cut off, the IOPS beside it tell.
+/// The bytes in a printed MB: up to a certain version, YABS divided KiB by a thousand and called that MB. If the
+/// version was cut off, the IOPS next to it decide.
 fn scale<'a>(version: &str, printed: impl Iterator<Item = (Rates, &'a str)>) -> f64 {
     if !version.is_empty() {
         return if version >= DECIMAL_SINCE { 1.0 } else { OLD };
@@ -194,19 +195,19 @@ fn scale<'a>(version: &str, printed: impl Iterator<Item = (Rates, &'a str)>) -> 
     if logs.is_empty() || mean > OLD.ln() / 2.0 { OLD } else { 1.0 }
 }
 
-/// The version that a line of the text's head has, such as `v2025-04-20`.
+/// The version in a line of the text's head, such as `v2025-04-20`.
 fn version(line: &str) -> Option<&str> {
     let version = line.trim_matches(['#', ' ', '>']);
     let is_one = version.strip_prefix('v').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
     (is_one && version.len() <= CELL_MAX).then_some(version)
 }
 
-/// Whether a row begins so, whatever blanks are between the words.
+/// Whether a row begins with these words, with any blanks between them.
 fn is_head(head: &str, words: &str) -> bool {
     head.split_whitespace().eq(words.split(' '))
 }
 
-/// `84.96 MB/s   (20.7k)` as bytes per second and IOPS; blanks may be anywhere, and nowhere.
+/// `84.96 MB/s   (20.7k)` as bytes per second and IOPS, with blanks anywhere or none at all.
 fn cell(cell: &str) -> Option<(f64, f64)> {
     let packed: String = cell.chars().filter(|letter| !letter.is_whitespace()).take(CELL_MAX).collect();
     let (rate, iops) = packed.split_once('(')?;

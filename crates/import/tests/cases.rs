@@ -46,7 +46,7 @@ fn processes_of_one_run_are_added_up() {
     assert_eq!(value(db, OpClass::Read, "iops"), 4000.0);
     assert_eq!(value(db, OpClass::Read, "lat_p50_ns"), 390e3);
     assert_eq!(db.streams[0].figure("lat_p99_ns"), None, "the p99 of both lies anywhere between theirs");
-    assert!(runs[0].missing.iter().any(|what| what.contains("cannot be added up")), "{:?}", runs[0].missing);
+    assert!(runs[0].missing.iter().any(|what| what.contains("cannot be combined")), "{:?}", runs[0].missing);
     // The same command once more is a repeat.
     assert_eq!(qd1_import::read("x", text.repeat(2).as_bytes()).unwrap().len(), 2);
     let job = |iops: u32| {
@@ -294,7 +294,7 @@ fn a_report_that_is_cut_off_has_what_is_left_of_it() {
     assert_eq!(value(step(&job, "job"), OpClass::Read, "iops"), 3000.0);
     let nothing = report(3000).replace("  read: IOPS", "  [read] IOPS");
     let refused = qd1_import::read("x", nothing.as_bytes()).unwrap_err().to_string();
-    assert!(refused.contains("no figure of them"), "{refused}");
+    assert!(refused.contains("no figures for them"), "{refused}");
 }
 
 /// A mean latency of 0 ns was compared where fio had been told to measure none.

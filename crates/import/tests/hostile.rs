@@ -113,7 +113,10 @@ fn what_cannot_be_a_number_is_in_no_figure() {
     }
     let text = "Block Size | 4k (IOPS)\nRead | nan MB/s (1k)\nWrite | 1.0 MB/s (1k)\n";
     let runs = qd1_import::read("file", text.as_bytes()).unwrap();
-    assert!(runs[0].missing.iter().any(|missing| missing.contains("2 of its numbers cannot be figures")), "{runs:?}");
+    assert!(
+        runs[0].missing.iter().any(|missing| missing.contains("2 of its numbers were ignored as impossible")),
+        "{runs:?}"
+    );
 }
 
 #[test]

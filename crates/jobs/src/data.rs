@@ -1,8 +1,8 @@
 //! What a job's writes contain: random bytes that neither compress nor deduplicate, unless the job asks for less.
 //!
-//! A disk that compresses or deduplicates would otherwise be measured at something it is not used for. By default a
-//! buffer is random once and each of its 4 KiB blocks gets a stamp for each request, which costs nothing and makes
-//! every block unlike any other. Two requests from one buffer still differ by their stamps only: a filesystem that
+//! Otherwise a disk that compresses or deduplicates would be measured with data it will never hold. By default a buffer
+//! is filled with random data once, and each of its 4 KiB blocks gets a stamp for each request, which costs nothing and
+//! makes every block unique. Two requests from one buffer still differ only in their stamps: a filesystem that
 //! compresses across requests sees through that, and `refill_buffers` is fio's answer to it.
 
 use qd1_fio::FioJob;
@@ -19,7 +19,7 @@ const EARLIER: usize = 1024;
 /// An odd constant that spreads consecutive numbers over 64 bits (the golden ratio's fraction).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A 64-bit number that looks random and belongs to `seed` and `number` only (the finalizer of SplitMix64).
+/// A 64-bit number that looks random and depends only on `seed` and `number` (the finalizer of SplitMix64).
 pub(crate) fn mix(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(SPREAD));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -27,10 +27,11 @@ pub(crate) fn mix(seed: u64, number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills buffers with what a job writes. Each thread has its own, with a seed of its own.
+/// Fills buffers with the data a job writes. Each thread has its own, with its own seed.
 ///
-/// Which option wins follows fio 3.33: `buffer_pattern`, unless there is a `buffer_compress_percentage`, of which it
-/// is then the compressible part; a compress or dedupe percentage before `zero_buffers`; these before random data.
+/// The precedence of options is that of fio 3.33: `buffer_pattern` first, unless there is a
+/// `buffer_compress_percentage`, whose compressible part it then forms; next a compress or dedupe percentage, then
+/// `zero_buffers`, then random data.
 pub struct Filler {
     mode: Mode,
     compress: Compressible,
@@ -40,9 +41,9 @@ pub struct Filler {
 enum Mode {
     /// Random once, stamped for each request.
     Stamp,
-    /// Random anew for each request.
+    /// Refilled with random data for each request.
     Refill,
-    /// The same bytes always: zeros, or a pattern without offsets.
+    /// Always the same bytes: zeros, or a pattern without offsets.
     Fixed,
     /// A pattern with offsets.
     Pattern,
@@ -62,7 +63,7 @@ impl Filler {
         } else if job.dedupe_percentage > 0 {
             Mode::Dedupe(Dedupe::new(job))
         } else if job.refill_buffers || compress.percent > 0 {
-            // Blocks that share their random part compress to one of them, whatever share was asked for.
+            // Blocks that share their random part compress to a single block, whatever share was requested.
             Mode::Refill
         } else {
             Mode::Stamp
@@ -80,7 +81,7 @@ impl Filler {
     }
 
     /// Makes a primed buffer ready for the write of its bytes at `offset`. `stamp` differs for each request of the
-    /// thread. Cheap unless `refill_buffers`, `dedupe_percentage` or a pattern with offsets is asked for.
+    /// thread. Cheap unless `refill_buffers`, `dedupe_percentage` or a pattern with offsets is requested.
     #[inline]
     pub fn fill(&mut self, buf: &mut [u8], offset: u64, stamp: u64) {
         match &mut self.mode {
@@ -111,7 +112,7 @@ pub(crate) struct Compressible {
     percent: u32,
     /// Bytes of a chunk (`buffer_compress_chunk`; by default 512, less than any compressor's block); 0 for all.
     chunk: usize,
-    /// What that share consists of; zeros where it is empty.
+    /// The content of that share; zeros if empty.
     with: Repeat,
 }
 
@@ -314,7 +315,7 @@ mod tests {
         assert!(written(&job, 4096).iter().all(|byte| *byte == 0));
         job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![1, 2, 3])]));
         let file = written(&job, 4096);
-        // Each request starts the pattern anew, as in fio.
+        // Each request restarts the pattern, as in fio.
         let wanted: Vec<u8> = [1, 2, 3].into_iter().cycle().take(4096).collect();
         assert!(file.chunks(4096).all(|block| block == wanted));
         job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![7]), PatternPart::Offset]));

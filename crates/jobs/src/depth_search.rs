@@ -1,7 +1,7 @@
 //! `latency_target`: the search for the largest depth at which enough requests keep to a latency.
 //!
-//! Each depth is tried for one window. While it holds, the depth doubles; once it does not, the gap between the
-//! largest that held and the smallest that did not is halved until it closes.
+//! Each depth is tried for one window. As long as the latency target is met, the depth doubles; after that, the gap
+//! between the largest depth that met it and the smallest that did not is halved until it closes.
 
 use qd1_fio::FioJob;
 use qd1_model::job::LatencyTarget;
@@ -23,7 +23,7 @@ pub(crate) struct DepthSearch {
 }
 
 impl DepthSearch {
-    /// The search that a job asks for; none where it does not.
+    /// The search that a job asks for, if any.
     pub(crate) fn new(job: &FioJob, start_ns: u64) -> Option<Self> {
         if job.latency_target.is_zero() {
             return None;
@@ -43,7 +43,7 @@ impl DepthSearch {
         })
     }
 
-    /// A request completed. True once the search is over and the job has to end.
+    /// A request completed. Returns true once the search is over and the job must end.
     pub(crate) fn completed(&mut self, lat_ns: u64, now_ns: u64) -> bool {
         self.total += 1;
         self.kept += u64::from(lat_ns <= self.target_ns);
@@ -56,20 +56,20 @@ impl DepthSearch {
             self.held = self.held.max(self.depth);
         } else {
             self.failed = self.failed.min(self.depth);
-            // A depth that once held and now fails: the disk has changed, so what held is open again.
+            // A depth that once met the target now fails: the disk has changed, so search again below it.
             self.held = self.held.min(self.failed.saturating_sub(1));
         }
         self.next_depth()
     }
 
-    /// Whether the requests of this window kept to it.
+    /// Whether the requests of this window met the target.
     fn holds(&self) -> bool {
         self.kept as f64 >= self.total as f64 * self.percentile / 100.0
     }
 
     fn next_depth(&mut self) -> bool {
         if self.failed == 1 {
-            // Not even one at a time holds.
+            // Not even one request at a time meets the target.
             self.depth = 1;
             return !self.goes_on;
         }

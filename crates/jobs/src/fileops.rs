@@ -14,7 +14,7 @@ use crate::load::{READ, TRIM, WRITE};
 use crate::stat::{Completed, Stat};
 use crate::thread::{ThreadContext, ThreadOutcome};
 
-/// Makes the files that filestat and filedelete find.
+/// Makes the files that filestat and filedelete work on.
 ///
 /// # Errors
 /// When one cannot be made.
@@ -28,7 +28,7 @@ pub(crate) fn prepare(context: &ThreadContext<'_>) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Does it with each file in turn, until all are done or it is time to stop.
+/// Performs the operation on each file in turn, until all are done or it is time to stop.
 pub(crate) fn run(context: &ThreadContext<'_>) -> ThreadOutcome {
     let start_ns = clock::now_ns();
     let runtime_ns = context.job.runtime.as_nanos() as u64;
@@ -98,7 +98,7 @@ fn act(context: &ThreadContext<'_>, path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Makes a file of `length` bytes; one that is there is made longer and never shorter.
+/// Makes a file of `length` bytes; an existing one is only ever extended.
 fn make(path: &Path, length: u64) -> Result<(), Errno> {
     let file = create(path)?;
     let found = rustix::fs::fstat(&file)?;

@@ -1,4 +1,4 @@
-//! The files of a job: how large they are and which part is used, making them, opening them.
+//! The files of a job: their sizes, the part of each that is used, creating and opening them.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use crate::error::JobError;
 use crate::load::Extent;
 
-/// Files that the number in a request can distinguish.
+/// The number of files that a request's file number can distinguish.
 const FILES_MAX: u64 = 1 << 16;
 
-/// What lies behind a name.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file, there already or to be made.
@@ -42,25 +42,25 @@ pub struct FilePlan {
     pub kind: FileKind,
     /// The part that is used.
     pub extent: Extent,
-    /// Whether it was there when it was looked at.
+    /// Whether it existed when it was inspected.
     pub exists: bool,
-    /// Its length then.
+    /// Its length at that time.
     pub have: u64,
 }
 
 impl FilePlan {
-    /// The length that it has to have.
+    /// The length it must have.
     pub(crate) fn needed(&self) -> u64 {
         self.extent.start + self.extent.length
     }
 }
 
-/// Whether the job changes what its files hold.
+/// Whether the job changes the content of its files.
 pub(crate) fn changes_data(job: &FioJob) -> bool {
     (job.rw.kind.writes() || job.rw.kind.trims()) && !job.verify_only
 }
 
-/// Whether the job changes or deletes this file or device, which was there before.
+/// Whether the job changes or deletes this file or device and it already existed.
 pub(crate) fn changes(job: &FioJob, file: &FilePlan) -> bool {
     let is_made_longer = |have: u64| have < file.needed() && !job.create_on_open;
     match (file.kind, job.ioengine) {
@@ -88,16 +88,17 @@ pub(crate) fn makes(job: &FioJob, file: &FilePlan) -> bool {
     }
 }
 
-/// Looks at the files of one clone and determines the part of each that is used.
+/// Inspects the files of one clone and determines the part of each that is used.
 ///
 /// # Errors
-/// A size that is not known, an offset past the end, a name that cannot be used.
+/// An unknown size, an offset past the end, or an unusable name.
 pub(crate) fn plan_files(job: &FioJob, clone: u32, seed: u64) -> Result<Vec<FilePlan>, JobError> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xF11E);
     let count = u64::from(job.file_count().max(1));
     if count > FILES_MAX && job.ioengine.moves_data() {
-        let text =
-            format!("nrfiles={count}: a thread has at most {FILES_MAX} files; use more jobs with fewer files each");
+        let text = format!(
+            "nrfiles={count}: a thread can have at most {FILES_MAX} files; use more jobs with fewer files each"
+        );
         return Err(JobError::new(&job.name, Errno::INVAL, text));
     }
     job.file_names(clone).map(|name| one_file(job, clone, PathBuf::from(name), count, &mut rng)).collect()
@@ -122,11 +123,11 @@ fn one_file(
         }
         None => None,
     };
-    // The clone before has made it.
+    // The previous clone has made it.
     let by_clones = if clone > 0 { have.max(whole.unwrap_or(0)) } else { have };
     let start = offset(job, clone, have, by_clones);
     let smallest = smallest_block(job);
-    // fio has a share end with a whole block.
+    // In fio, a share ends on a whole block.
     let share = |of: u64, percent: u8| {
         let share = (u128::from(of) * u128::from(percent) / 100).min(u128::from(of.saturating_sub(start))) as u64;
         share - share % smallest.max(1)
@@ -138,23 +139,24 @@ fn one_file(
         (None, Amount::Percent(percent)) if exists && have > 0 => share(have, percent),
         (None, Amount::Unset) if exists && have > 0 => have.saturating_sub(start),
         (None, Amount::Percent(_)) => {
-            return fail(format!("size in percent needs a file that is there: {named} is not"));
+            return fail(format!("size in percent needs an existing file, but {named} does not exist"));
         }
         (None, Amount::Unset) if touches => {
-            return fail(format!("{named} does not exist yet, so that its size is not known; give size="));
+            return fail(format!("{named} does not exist yet, so its size is unknown; give size="));
         }
-        (None, Amount::Unset) => return fail("give size=: the engine has no file to take it from".to_owned()),
+        (None, Amount::Unset) => return fail("the engine has no file to take the size from; give size=".to_owned()),
     };
     let length = match kind {
         FileKind::Block if start >= have => {
-            return fail(format!("offset {start} lies past the end of {named}, which has {have} bytes"));
+            return fail(format!("offset {start} is past the end of {named}, which has {have} bytes"));
         }
         FileKind::Block => length.min(have - start),
         _ => length,
     };
     if job.ioengine.moves_data() && length < smallest {
         return fail(format!(
-            "{length} bytes of {named} are less than a block of {smallest}; give a larger size or a smaller bs"
+            "the {length} bytes of {named} are less than one block of {smallest} bytes; give a larger size or a \
+             smaller bs"
         ));
     }
     Ok(FilePlan { path, kind, extent: Extent { start, length }, exists, have })
@@ -193,18 +195,19 @@ fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
         Ok(PathKind::Other) => Ok((FileKind::Character, true, 0)),
         Ok(PathKind::Directory) => {
             let text =
-                format!("{} is a directory; give directory= for the place and filename= for the name", path.display());
+                format!("{} is a directory; give it as directory= and name the file with filename=", path.display());
             Err(JobError::new(&job.name, Errno::ISDIR, text))
         }
         Err(qd1_engine::EngineError::Path { errno: Errno::NOENT, .. }) => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             match parent {
                 Some(parent) if !parent.is_dir() => {
-                    let text = format!("the directory {} does not exist; make it first", parent.display());
+                    let text = format!("the directory {} does not exist; create it first", parent.display());
                     Err(JobError::new(&job.name, Errno::NOENT, text))
                 }
                 _ if !job.allow_file_create => {
-                    let text = format!("{} does not exist, and allow_file_create=0", path.display());
+                    let text =
+                        format!("{} does not exist, and allow_file_create=0 forbids creating it", path.display());
                     Err(JobError::new(&job.name, Errno::NOENT, text))
                 }
                 _ => Ok((FileKind::Regular, false, 0)),
@@ -219,13 +222,13 @@ fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
 pub(crate) struct LaidOutFiles(HashMap<PathBuf, u64>);
 
 impl LaidOutFiles {
-    /// How much of a file is there by now, bytes.
+    /// How much of a file exists so far, bytes.
     fn have(&self, file: &FilePlan) -> u64 {
         self.0.get(&file.path).copied().unwrap_or(0).max(file.have)
     }
 }
 
-/// What the watcher is shown of laying out.
+/// What the watcher is shown while files are laid out.
 pub(crate) struct LayingOut {
     /// How many files are made.
     pub(crate) files: usize,
@@ -233,8 +236,8 @@ pub(crate) struct LayingOut {
     pub(crate) bytes: u64,
 }
 
-/// Makes the files that have to be there before the job begins. A job that reads gets files whose every byte was
-/// written; one that only writes gets space, as `fallocate` says.
+/// Makes the files that must exist before the job begins. For a job that reads, every byte of its files is written; for
+/// one that only writes, space is allocated as `fallocate` says.
 ///
 /// # Errors
 /// Too little space, no permission.
@@ -311,7 +314,7 @@ fn make(job: &FioJob, file: &FilePlan, from: u64, fill: bool, cancel: &dyn Fn() 
     Ok(())
 }
 
-/// Sets space aside. A filesystem that cannot is no error: the file then grows as it is written.
+/// Allocates space. It is not an error if the filesystem cannot: the file then grows as it is written.
 fn allocate(how: Fallocate, fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     let done = match how {
         Fallocate::None => Ok(()),
@@ -328,7 +331,7 @@ fn allocate(how: Fallocate, fd: &OwnedFd, size: u64) -> Result<(), Errno> {
 /// Opens the files of a thread.
 ///
 /// # Errors
-/// With the path and the errno; O_DIRECT that is refused is named.
+/// With the path and the errno; the message says so if O_DIRECT was refused.
 pub(crate) fn open(job: &FioJob, files: &[FilePlan]) -> Result<Vec<OwnedFd>, JobError> {
     if files.iter().all(|file| file.kind == FileKind::Nothing) {
         return Ok(Vec::new());
@@ -358,25 +361,27 @@ fn open_one(job: &FioJob, file: &FilePlan) -> Result<OwnedFd, JobError> {
     });
     opened.map_err(|errno| {
         if job.direct && errno == Errno::INVAL {
-            let text =
-                format!("{} takes no direct I/O (O_DIRECT); choose a file on a disk, or direct=0", file.path.display());
+            let text = format!(
+                "{} does not support direct I/O (O_DIRECT); choose a file on a disk, or give direct=0",
+                file.path.display()
+            );
             return JobError::new(&job.name, errno, text);
         }
         JobError::engine(&job.name, &qd1_engine::EngineError::path("open", &file.path, errno))
     })
 }
 
-/// Leaves no clean page of the files in the cache, where the job wants that (`invalidate`).
+/// Drops clean pages of the files from the cache if the job wants that (`invalidate`).
 pub(crate) fn invalidate(job: &FioJob, files: &[OwnedFd]) {
     if job.invalidate && !job.direct {
         for file in files {
-            // A hint: a filesystem may ignore it.
+            // Only a hint: a filesystem may ignore it.
             let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         }
     }
 }
 
-/// Tells the kernel the pattern of buffered I/O (`fadvise_hint`).
+/// Tells the kernel the access pattern of buffered I/O (`fadvise_hint`).
 pub(crate) fn hint(job: &FioJob, files: &[OwnedFd]) {
     let advice = match (job.fadvise_hint, job.rw.kind.is_random()) {
         (FadviseHint::None, _) => return,
@@ -384,7 +389,7 @@ pub(crate) fn hint(job: &FioJob, files: &[OwnedFd]) {
         (FadviseHint::Sequential, _) | (FadviseHint::Pattern, false) => Advice::Sequential,
     };
     for file in files.iter().filter(|_| !job.direct) {
-        // A hint, as above.
+        // Only a hint, as above.
         let _ = rustix::fs::fadvise(file, 0, None, advice);
     }
 }

@@ -19,12 +19,12 @@ pub(crate) struct Share {
 }
 
 impl Flow {
-    /// Counts a thread in before any of the flow begins; [`Flow::share`] gives its part.
+    /// Registers a thread before any thread of the flow begins; [`Flow::share`] returns its part.
     pub(crate) fn expect(&self, weight: u32) {
         self.weights.fetch_add(u64::from(weight), Ordering::Relaxed);
     }
 
-    /// The part of a thread that was counted in. Dropping it leaves the flow to the others.
+    /// The part of a registered thread. Dropping it leaves the flow to the others.
     pub(crate) fn share(self: &Arc<Self>, weight: u32) -> Share {
         Share { flow: self.clone(), weight: u64::from(weight), requests: 0 }
     }

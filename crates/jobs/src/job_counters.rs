@@ -23,7 +23,7 @@ struct Job {
 }
 
 impl<'a> JobCounters<'a> {
-    /// Counts what the device at the bottom of `devices` does, and the machine, over so many `jobs`.
+    /// Counts the activity of the machine and of the device at the bottom of `devices` over this number of `jobs`.
     #[must_use]
     pub fn new(machine: &'a Machine, devices: &[Device], jobs: usize) -> Self {
         let jobs = (0..jobs).map(|_| Job::default()).collect();
@@ -51,7 +51,7 @@ impl<'a> JobCounters<'a> {
         job.after = Some(self.counters.now());
     }
 
-    /// Returns the change over a job, with the requests that its threads issued; `None` when it never ran.
+    /// Returns the change over a job, with the requests its threads issued; `None` if it never ran.
     pub(crate) fn change(&self, index: usize, results: &[&ThreadResult]) -> Option<Change> {
         let job = &self.jobs[index];
         let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);

@@ -13,20 +13,20 @@ pub(crate) struct Live {
     /// Completed so far, reads, writes, trims: requests and bytes. Never reset.
     pub(crate) ios: [AtomicU64; 3],
     pub(crate) bytes: [AtomicU64; 3],
-    /// Set to end the thread in order.
+    /// Set to end the thread in an orderly way.
     pub(crate) stop: AtomicBool,
-    /// A number that is raised to ask for a snapshot of the counters.
+    /// A number that is incremented to request a snapshot of the counters.
     pub(crate) wanted: AtomicU32,
-    /// The last snapshot, with the number that asked for it.
+    /// The last snapshot, with the number that requested it.
     pub(crate) snapshot: Mutex<Option<(u32, JobStat)>>,
-    /// Warnings to be shown at once, such as blocks that came back wrong.
+    /// Warnings to show immediately, such as blocks that were read back wrong.
     pub(crate) warnings: Mutex<Vec<String>>,
-    /// Log entries that nobody has taken yet.
+    /// Log entries that have not been collected yet.
     pub(crate) logged: Mutex<Chunk>,
 }
 
 impl Live {
-    /// Counts a completed request. Only the thread itself does so, and adds without locking the bus.
+    /// Counts a completed request. Only the thread itself calls this, so it adds without locking the bus.
     #[inline]
     pub(crate) fn completed(&self, direction: usize, bytes: u32) {
         let add = |to: &AtomicU64, more| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);

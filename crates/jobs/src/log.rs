@@ -1,20 +1,20 @@
 //! The logs of one thread: a line for each request, or averages over `log_avg_msec`.
 //!
-//! Entries pile up here and are handed over in chunks while the job runs, so that what was logged so far can be read
-//! before the end.
+//! Entries collect here and are handed over in chunks while the job runs, so that the log so far can be read before the
+//! end.
 
 use qd1_fio::FioJob;
 use qd1_fio::output::logs::{LogEntry, LogKind};
 use qd1_model::job::Moments;
 use qd1_model::plat::PlatHist;
 
-/// The logs of single figures, in the order of [`Chunk::entries`].
+/// The single-value logs, in the order of [`Chunk::entries`].
 pub const KINDS: [LogKind; 5] = [LogKind::Bw, LogKind::Iops, LogKind::Lat, LogKind::Clat, LogKind::Slat];
 
 /// The direction that stands for syncs in logs, after reads, writes and trims.
 pub const SYNC: usize = 3;
 
-/// A histogram of the completion latencies of one direction, logged.
+/// A logged histogram of the completion latencies of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistEntry {
     /// ms since the job began.
@@ -37,12 +37,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.iter().all(Vec::is_empty) && self.hists.is_empty()
     }
 
-    /// Adds what came later.
+    /// Adds later entries.
     pub fn append(&mut self, mut later: Self) {
         self.entries.iter_mut().zip(&mut later.entries).for_each(|(mine, later)| mine.append(later));
         self.hists.append(&mut later.hists);
@@ -82,7 +82,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// The logs that a job asks for; none where it asks for none.
+    /// The logs that a job asks for, if any.
     pub(crate) fn new(job: &FioJob) -> Option<Self> {
         let latency = job.write_lat_log.is_some();
         let slat = latency && job.ioengine.is_async();
@@ -109,7 +109,7 @@ impl Logs {
         })
     }
 
-    /// Takes in a request.
+    /// Adds a request.
     pub(crate) fn add(&mut self, request: &LoggedRequest) {
         self.turn(request.at_ns);
         if self.hist_ns > 0 && request.direction < 3 {
@@ -129,7 +129,7 @@ impl Logs {
 
     /// A line for this request in each log.
     fn each(&mut self, request: &LoggedRequest) {
-        // Of one request: its bytes over its own latency, as in fio.
+        // For one request: its bytes divided by its own latency, as in fio.
         let bandwidth = u64::from(request.bytes) * 1_000_000_000 / request.lat_ns.max(1) / 1024;
         let values = [bandwidth, 1, request.lat_ns, request.clat_ns, request.slat_ns];
         for (index, value) in values.into_iter().enumerate().filter(|(index, _)| self.wanted[*index]) {
@@ -176,8 +176,8 @@ impl Logs {
             }
             *window = Default::default();
         }
-        // A rate over the last moments of a job is chance, and would be the highest peak of a graph: fio drops it too.
-        // Latencies are right however few there are.
+        // A rate over the last moments of a job is random, and would be the highest peak of a graph: fio drops it too.
+        // Latencies are valid however few there are.
         let stump = window_ns < self.window_ns / 2 && self.window_end_ns > self.window_ns;
         for (direction, moved) in self.moved.iter_mut().enumerate().filter(|(_, moved)| moved.1 > 0 && !stump) {
             let per_second = |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(window_ns)) as u64;
@@ -197,7 +197,7 @@ impl Logs {
         }
     }
 
-    /// Closes what is open at the end of the job.
+    /// Closes open windows at the end of the job.
     pub(crate) fn finish(&mut self, at_ns: u64) {
         self.turn(at_ns);
         if self.window_ns > 0 {
@@ -208,7 +208,7 @@ impl Logs {
         }
     }
 
-    /// What is ready to be written.
+    /// The entries that are ready to be written.
     pub(crate) fn take(&mut self) -> Chunk {
         std::mem::take(&mut self.ready)
     }

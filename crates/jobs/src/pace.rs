@@ -10,7 +10,8 @@ pub(crate) struct Pace {
     rates: [Option<Rate>; 3],
 }
 
-/// One direction's rate: what was issued so far says when the next request is due, so that a delay is made up for.
+/// One direction's rate: the amount issued so far determines when the next request is due, so that delays are caught
+/// up.
 struct Rate {
     /// Nanoseconds that one unit (a byte, or a request) takes.
     unit_ns: f64,
@@ -40,12 +41,12 @@ impl Pace {
         self.rates.iter().any(Option::is_some)
     }
 
-    /// When the next request of a direction is due; 0 where it has no rate.
+    /// When the next request of a direction is due; 0 if it has no rate.
     pub(crate) fn due_ns(&self, direction: usize) -> u64 {
         self.rates[direction].as_ref().map_or(0, |rate| rate.due_ns as u64)
     }
 
-    /// The direction to issue next, and when: the one that the mix wants, unless only another one is due. `mixed` are
+    /// The direction to issue next, and when: the one the mix wants, unless only another one is due. `mixed` are
     /// the directions that the job mixes.
     pub(crate) fn choose(&self, wanted: usize, mixed: [bool; 3], now_ns: u64) -> (usize, u64) {
         let due_ns = self.due_ns(wanted);
@@ -59,7 +60,7 @@ impl Pace {
             .unwrap_or((wanted, due_ns))
     }
 
-    /// A request of so many bytes was issued.
+    /// A request of this many bytes was issued.
     pub(crate) fn issued(&mut self, direction: usize, bytes: u32) {
         let Some(rate) = &mut self.rates[direction] else { return };
         let units = if rate.counts_bytes { f64::from(bytes) } else { 1.0 };
@@ -72,7 +73,7 @@ impl Pace {
     }
 }
 
-/// `rate_min` and `rate_iops_min`: whether a job keeps up, looked at over each `rate_cycle`.
+/// `rate_min` and `rate_iops_min`: whether a job keeps up, checked in each `rate_cycle`.
 pub(crate) struct Minimum {
     wanted: [(u64, u32); 3],
     cycle_ns: u64,
@@ -81,9 +82,9 @@ pub(crate) struct Minimum {
 }
 
 impl Minimum {
-    /// The minima of a job; none where it has none.
+    /// The minima of a job, if any.
     pub(crate) fn new(job: &FioJob, cycle_ns: u64, start_ns: u64) -> Option<Self> {
-        // One number is for all directions, and counts for those that the job has.
+        // A single number is for all directions, and applies to those the job has.
         let used = job.rw.kind.directions();
         let of = |direction: usize| (job.rate_min[direction], job.rate_iops_min[direction]);
         let wanted = std::array::from_fn(|direction| if used[direction] { of(direction) } else { (0, 0) });
@@ -91,7 +92,8 @@ impl Minimum {
         any.then_some(Self { wanted, cycle_ns: cycle_ns.max(1), since_ns: start_ns, before: [(0, 0); 3] })
     }
 
-    /// Looks whether the last cycle was too slow; `moved` is (bytes, requests) so far. The text says what was missed.
+    /// Checks whether the last cycle was too slow; `moved` is (bytes, requests) so far. The text says which minimum was
+    /// missed.
     pub(crate) fn missed(&mut self, now_ns: u64, moved: [(u64, u64); 3]) -> Option<String> {
         let spent_ns = now_ns.saturating_sub(self.since_ns);
         if spent_ns < self.cycle_ns {

@@ -10,12 +10,12 @@ use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 
 use crate::error::JobError;
 
-/// Puts the calling thread where its job wants it. `clone` is its number among the job's clones.
+/// Applies the job's processors and priorities to the calling thread. `clone` is its number among the job's clones.
 ///
 /// # Errors
-/// Processors that this machine or this user does not have, priorities that are not allowed.
+/// If the processors are unavailable to this machine or user, or the priorities are not allowed.
 pub(crate) fn apply(job: &FioJob, clone: u32) -> Result<(), JobError> {
-    // Linux lets timers of ordinary threads be 50 us late; pauses and rates would all be too long by that.
+    // Linux lets timers of ordinary threads fire 50 us late; every pause and interval would be too long by that.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let cpus: Vec<usize> =
         job.cpus_allowed.iter().flat_map(|range| usize::from(range.first)..=usize::from(range.last)).collect();
@@ -26,7 +26,7 @@ pub(crate) fn apply(job: &FioJob, clone: u32) -> Result<(), JobError> {
             CpuPolicy::Split => set.set(cpus[clone as usize % cpus.len()].min(CpuSet::MAX_CPU - 1)),
         }
         sched_setaffinity(None::<Pid>, &set).map_err(|errno| {
-            let text = format!("cpus_allowed: none of the processors {cpus:?} can be used here ({errno})");
+            let text = format!("cpus_allowed: none of the processors {cpus:?} is available here ({errno})");
             JobError::new(&job.name, errno, text)
         })?;
     }
@@ -36,7 +36,7 @@ pub(crate) fn apply(job: &FioJob, clone: u32) -> Result<(), JobError> {
         })?;
     }
     if job.prio.is_some() || job.prioclass.is_some() {
-        // 2 is the class of those that ask for none, "best effort".
+        // 2 is "best effort", the default class.
         let (class, level) = (job.prioclass.unwrap_or(2), job.prio.unwrap_or(0));
         qd1_engine::set_io_priority(class, level).map_err(|errno: Errno| {
             JobError::new(&job.name, errno, format!("prioclass={class}, prio={level} is not allowed here ({errno})"))

@@ -17,7 +17,7 @@ pub struct ThreadPlan {
     pub seed: u64,
 }
 
-/// The seed of jobs that neither drew one nor were given one: with `randrepeat` a run repeats the one before.
+/// The seed of jobs that were neither given one nor drew one: with `randrepeat`, each run repeats the previous one.
 const REPEATED_SEED: u64 = 0x5D1_F10;
 
 /// All threads in the order of the jobs. `drawn` is a random seed for jobs with `randrepeat=0`.

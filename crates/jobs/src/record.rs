@@ -29,7 +29,7 @@ pub struct RunStart {
     pub unix_ns: u64,
     /// The clock of requests, ns.
     pub ns: u64,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     pub command: Vec<String>,
 }
 

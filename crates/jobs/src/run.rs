@@ -1,4 +1,4 @@
-//! All jobs of a run: which thread begins when, which ends others, and what is shown of them meanwhile.
+//! All jobs of a run: when each thread begins, which ones end others, and what is shown while they run.
 
 mod prepare;
 
@@ -32,24 +32,24 @@ use crate::thread::{ThreadContext, ThreadOutcome};
 use crate::watch::{Now, Stage, ThreadNow, Watcher};
 use prepare::{flows, lay_out, plan_is_first, prepare};
 
-/// How often the controller looks at its threads.
+/// How often the controller checks its threads.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long it waits at most for threads that are deep in a request to give a snapshot.
+/// Maximum time to wait for a snapshot from threads that are busy with a request.
 const SNAPSHOT_NS: u64 = 1_000_000_000;
 
-/// What the run needs from outside.
+/// What the run needs from its caller.
 pub struct Surroundings<'a> {
-    /// Set to end the run in order.
+    /// Set to end the run in an orderly way.
     pub cancel: &'a AtomicBool,
     /// Reads the calling thread's cost so far.
     pub thread_cost: fn() -> ThreadCost,
-    /// Whether a block device or a file may be made, changed or deleted; else why not.
+    /// Whether a block device or a file may be created, changed or deleted; otherwise the reason why not.
     pub may_change: &'a dyn Fn(&Path) -> Result<(), String>,
-    /// Whether the files that it makes are removed at its end, unless a job only makes them (`create_only`).
+    /// Whether the files it creates are removed at its end, unless a job only creates them (`create_only`).
     pub removes_new_files: bool,
-    /// A random number, for jobs that do not repeat the run before.
+    /// A random number, for jobs that do not repeat the previous run.
     pub drawn: u64,
-    /// How often a whole report is wanted while the jobs run.
+    /// How often to give a full report while the jobs run.
     pub status_interval: Option<Duration>,
 }
 
@@ -68,17 +68,17 @@ pub struct ThreadResult {
     pub errors: Vec<IoErrors>,
     /// What ended it early.
     pub fault: Option<JobError>,
-    /// The engine that ran; none for engines that work on names.
+    /// The engine that ran; `None` for engines that work on names.
     pub engine: Option<EngineKind>,
     /// What the kernel did not grant the engine.
     pub caveat: String,
-    /// When counting began, ns of the clock; 0 where it never began.
+    /// When counting began, ns of the clock; 0 if it never began.
     pub measured_ns: u64,
     /// When counting ended.
     pub ended_ns: u64,
-    /// What was asked of the files, ramp and verification included: (bytes, requests) of reads, writes and trims.
+    /// All I/O on the files, including ramp and verification: (bytes, requests) of reads, writes and trims.
     pub moved: [(u64, u64); 3],
-    /// Syncs, ramp and verification included.
+    /// Syncs, including ramp and verification.
     pub syncs: u64,
 }
 
@@ -103,7 +103,7 @@ enum Message {
 /// Runs all jobs.
 ///
 /// # Errors
-/// What is found wrong before any of them begins. What goes wrong in a thread is in its result.
+/// Errors found before any job begins. Errors within a thread are in its result.
 pub fn run<'a>(
     jobs: &'a [FioJob],
     around: &'a Surroundings<'a>,
@@ -121,7 +121,7 @@ pub fn run<'a>(
         let unlinks = thread.job.unlink && laid_out.is_ok();
         let goes = |file: &&FilePlan| file.kind == FileKind::Regular && (unlinks || removes_new && !file.exists);
         for file in thread.files.iter().filter(goes) {
-            // Clones share files: the first one has deleted it.
+            // Clones share files: another clone has already deleted it.
             let _ = std::fs::remove_file(&file.path);
         }
     }
@@ -134,7 +134,7 @@ struct Controller<'a, 'b> {
     watcher: &'b mut dyn Watcher,
     prepared: &'b mut Vec<Prepared<'a>>,
     flows: &'b HashMap<u32, Arc<Flow>>,
-    /// Who is watched, by what, and when it was last looked at; nothing before they run.
+    /// Which threads are watched, by which watch, and when it was last updated; empty before they run.
     steady: Vec<(Vec<usize>, Steady, Option<u64>)>,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Controller<'a, '_> {
         }
         for index in due_threads {
             if let Some(begin) = self.prepared[index].begin.take() {
-                // A thread that died has dropped its end; its message says so.
+                // A thread that died has dropped its end of the channel; its message says so.
                 let _ = begin.send(true);
             }
         }
@@ -229,7 +229,7 @@ impl<'a> Controller<'a, '_> {
                 }
                 Stage::Pending => {}
             }
-            // A wall holds back all that come after it, until all before it have ended.
+            // A stonewall holds back everything after it until everything before it has ended.
             if thread.job.stonewall && plan_is_first(&thread.plan) && (before_run || !turn.is_empty()) {
                 break;
             }
@@ -272,8 +272,8 @@ impl<'a> Controller<'a, '_> {
         let (job, failed) = (thread.job, sender.clone());
         let sender = sender.clone();
         let work = move || {
-            // The controller outlives its threads and waits for the result of each, so a thread that panics has to give
-            // one as well. Nothing of it is used any more but what others hold.
+            // The controller outlives its threads and waits for the result of each, so a thread that panics must give
+            // one as well. After that, only what others share with it is still used.
             let mut is_ready = false;
             let ready = || {
                 is_ready = true;
@@ -281,7 +281,7 @@ impl<'a> Controller<'a, '_> {
             };
             let run = std::panic::AssertUnwindSafe(|| context.run(ready, || begin.recv().unwrap_or(false)));
             let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                let text = "its thread broke off: a bug in qd1; the message is above".to_owned();
+                let text = "its thread panicked, which is a bug in qd1; see the message above".to_owned();
                 ThreadOutcome::failed(JobError::new(&job.name, Errno::IO, text))
             });
             if !is_ready {
@@ -291,7 +291,7 @@ impl<'a> Controller<'a, '_> {
         };
         let thread = std::thread::Builder::new().name(format!("qd1-job-{index}"));
         if let Err(error) = room_for_one().and_then(|()| thread.spawn_scoped(scope, work)) {
-            let fault = JobError::new(&job.name, Errno::AGAIN, format!("no thread: {error}"));
+            let fault = JobError::new(&job.name, Errno::AGAIN, format!("cannot start a thread: {error}"));
             drop(failed.send(Message::Ready));
             drop(failed.send(Message::Ended(index, Box::new(ThreadOutcome::failed(fault)))));
         }
@@ -321,7 +321,7 @@ impl<'a> Controller<'a, '_> {
         }
     }
 
-    /// Who is watched for steady state: each thread by itself, or the threads of a group that report together.
+    /// What is watched for a steady state: each thread separately, or the threads of a group that reports as one.
     fn watches(&self) -> Vec<(Vec<usize>, Steady, Option<u64>)> {
         let mut watches: Vec<(Vec<usize>, Steady, Option<u64>)> = Vec::new();
         let mut groups: HashMap<u32, usize> = HashMap::new();
@@ -337,8 +337,8 @@ impl<'a> Controller<'a, '_> {
         watches
     }
 
-    /// Updates the steady-state watches when a second has passed. It is counted from when their threads began:
-    /// making their buffers takes time too, in which nothing is done.
+    /// Updates the steady-state watches when a second has passed. The time counts from when the threads began:
+    /// allocating their buffers takes time in which no I/O is done.
     fn check_steady_state(&mut self, now_ns: u64) {
         for (members, steady, looked_ns) in &mut self.steady {
             let of = |index: &usize| &self.prepared[*index];
@@ -396,7 +396,7 @@ impl<'a> Controller<'a, '_> {
 }
 
 impl Prepared<'_> {
-    /// Whether the snapshot asked for is there, or will never be.
+    /// Whether the requested snapshot has arrived, or never will.
     fn has_answered(&self) -> bool {
         let wanted = self.live.wanted.load(Ordering::Relaxed);
         let snapshot = self.live.snapshot.lock().expect("no holder of this lock panics");

@@ -1,4 +1,4 @@
-//! What one thread counts: fio's statistics, and beside them the streams and intervals of qd1's own Record.
+//! What one thread counts: fio's statistics, and also the streams and intervals of qd1's own Record.
 
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_fio::FioJob;
@@ -63,7 +63,7 @@ impl Samples {
         Self { window_ns: window_ns.max(1_000_000), from_ns, counts: [0; 3] }
     }
 
-    /// Closes the window if it is over; gives what each direction did a second.
+    /// Closes the window if it is over; returns what each direction did per second.
     #[inline]
     fn turn(&mut self, now_ns: u64) -> Option<[u64; 3]> {
         let spent_ns = now_ns.saturating_sub(self.from_ns);
@@ -107,7 +107,7 @@ impl Stat {
         self.restart(now_ns);
     }
 
-    /// The ramp is over: what was counted so far is forgotten.
+    /// The ramp is over: the counts so far are discarded.
     pub(crate) fn restart(&mut self, now_ns: u64) {
         self.stat = JobStat { members: 1, ..JobStat::default() };
         self.begin_ns = now_ns;
@@ -125,7 +125,7 @@ impl Stat {
     #[inline]
     pub(crate) fn completed(&mut self, request: &Completed) {
         let direction = &mut self.stat.dirs[request.direction];
-        // Under io_submit_mode=offload a request that had to wait for those before it counts from when it was due.
+        // With io_submit_mode=offload, a request that had to wait for earlier ones counts from when it was due.
         let from_ns = if request.due_ns > 0 { request.due_ns.min(request.issued_ns) } else { request.issued_ns };
         let lat_ns = request.completed_ns - if self.counts_from_due { from_ns } else { request.issued_ns };
         let slat_ns = request.submitted_ns - request.issued_ns;
@@ -206,12 +206,12 @@ impl Stat {
         }
     }
 
-    /// What was logged since the last time.
+    /// The log entries since the last call.
     pub(crate) fn take_logs(&mut self) -> Chunk {
         self.logs.as_mut().map(Logs::take).unwrap_or_default()
     }
 
-    /// Ends the logs and gives the counters and the streams.
+    /// Ends the logs and returns the counters and the streams.
     pub(crate) fn finish(mut self, now_ns: u64) -> (JobStat, Vec<Stream>, Chunk) {
         let mut chunk = Chunk::default();
         if let Some(logs) = &mut self.logs {
@@ -224,7 +224,7 @@ impl Stat {
     }
 }
 
-/// Whether fio's counters and the streams hold as many requests of each direction.
+/// Whether fio's counters and the streams hold the same number of requests in each direction.
 fn counts_agree(stat: &JobStat, streams: &[Stream]) -> bool {
     let classes = [OpClass::Read, OpClass::Write, OpClass::Trim];
     let counted = |class| streams.iter().find(|stream| stream.class == class).map_or(0, |stream| stream.lat.count());

@@ -1,4 +1,4 @@
-//! `steadystate`: whether throughput has settled, looked at once a second over a moving window.
+//! `steadystate`: whether throughput has settled, checked once a second over a moving window.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use qd1_fio::FioJob;
 use qd1_fio::types::SteadyCriterion;
 use qd1_model::job::SteadyState;
 
-/// The watch over one job, or over all jobs of a group that report together.
+/// The watch over one job, or over all jobs of a group that reports as one.
 pub(crate) struct Steady {
     criterion: SteadyCriterion,
     limit: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Steady {
 }
 
 impl Steady {
-    /// The watch that a job asks for; none where it does not.
+    /// The watch that a job asks for, if any.
     pub(crate) fn new(job: &FioJob) -> Option<Self> {
         let wanted = job.steadystate?;
         let window = job.steadystate_duration.as_secs() as usize;
@@ -43,8 +43,8 @@ impl Steady {
         })
     }
 
-    /// About a second has passed, exactly `passed_ns`; `ios` and `bytes` are the totals so far. True once the criterion
-    /// holds.
+    /// About a second has passed (exactly `passed_ns`); `ios` and `bytes` are the totals so far. Returns true once the
+    /// criterion holds.
     pub(crate) fn second(&mut self, ios: u64, bytes: u64, passed_ns: u64) -> bool {
         let rate = |now: u64, before: u64| {
             (u128::from(now.saturating_sub(before)) * 1_000_000_000 / u128::from(passed_ns.max(1))) as u64

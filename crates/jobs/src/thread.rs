@@ -1,5 +1,5 @@
-//! One thread of a job: draws requests when they may be issued, keeps the engine as full as the job wants it, counts
-//! what comes back.
+//! One thread of a job: draws requests when they may be issued, keeps the engine as full as the job wants, and counts
+//! completions.
 
 mod faults;
 mod issue;
@@ -39,16 +39,16 @@ use crate::verify::{Expected, History, Verifier};
 use rand_core::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// How long a thread waits at most before it looks at its stop flag again, ns.
+/// Maximum time a thread waits before it checks its stop flag again, ns.
 const LOOK_NS: u64 = 20_000_000;
 /// How often log entries are handed over, ns.
 const LOGS_NS: u64 = 1_000_000_000;
 /// How long a thread that is ahead of its flow waits for the others, ns.
 const FLOW_NS: u64 = 20_000;
-/// How long it looks again and again before that, ns.
+/// How long it polls before that, ns.
 const FLOW_SPIN_NS: u64 = 200_000;
 
-/// What a thread is given.
+/// A thread's inputs.
 pub(crate) struct ThreadContext<'a> {
     pub(crate) plan: ThreadPlan,
     pub(crate) job: &'a FioJob,
@@ -56,7 +56,7 @@ pub(crate) struct ThreadContext<'a> {
     pub(crate) live: Arc<Live>,
     pub(crate) flow: Arc<Flow>,
     pub(crate) cancel: &'a AtomicBool,
-    /// Reads the calling thread's cost; given by the caller because reading the machine is not our job.
+    /// Reads the calling thread's cost; supplied by the caller, because this crate does not read the machine.
     pub(crate) thread_cost: fn() -> ThreadCost,
     pub(crate) outbox: Outbox,
 }
@@ -74,7 +74,7 @@ pub(crate) struct ThreadOutcome {
     pub(crate) measured_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) logged: Chunk,
-    /// Syncs, those of the ramp included.
+    /// Syncs, including those of the ramp.
     pub(crate) syncs: u64,
 }
 
@@ -92,7 +92,7 @@ struct Flight {
     is_busy: bool,
     direction: usize,
     due_ns: u64,
-    /// What the block holds afterwards (writes), or has to hold (reads of a verification).
+    /// What the block holds afterwards (writes), or must hold (reads of a verification).
     expected: Option<Expected>,
     check: Check,
 }
@@ -100,7 +100,7 @@ struct Flight {
 /// What a read is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Check {
-    /// Nothing, unless the job only reads.
+    /// Nothing, except in a job that only reads.
     #[default]
     None,
     /// What was written there.
@@ -109,23 +109,23 @@ enum Check {
     Zeros,
 }
 
-/// What the next step of the loop is.
+/// The next step of the loop.
 enum Step {
-    /// This slot holds a request to be handed over.
+    /// This slot holds a request to submit.
     Issue(u32),
     /// Nothing may be issued before this time.
     Wait(u64),
     /// A sync of this kind is due.
     Sync(OpKind),
-    /// Blocks that were written are to be trimmed.
+    /// Written blocks must be trimmed.
     Trim,
-    /// Blocks that were written are to be read back.
+    /// Written blocks must be read back.
     Verify,
     /// The round is over.
     Over,
 }
 
-/// Why a phase ended before its time.
+/// Why a phase ended early.
 type Phase = Result<(), JobError>;
 
 pub(crate) struct Thread<'a> {
@@ -175,10 +175,10 @@ pub(crate) struct Thread<'a> {
     writes_since_trim: u64,
     since_think: u64,
     thought_ns: u64,
-    /// How late wake-ups have been of late.
+    /// How late recent wake-ups have been.
     late_ns: u64,
     /// The direction that the mix wanted when the request could not be issued yet: drawing again would favour the
-    /// directions that wait least.
+    /// directions with the shortest waits.
     wanted: Option<usize>,
     next_log_ns: u64,
     last_write: Option<(u16, u64, u32)>,
@@ -186,7 +186,7 @@ pub(crate) struct Thread<'a> {
     fault: Option<JobError>,
     mismatches: u64,
     stopping: bool,
-    /// Time of the phases that each direction took part in.
+    /// Total time of the phases that each direction took part in.
     spent_ns: [u64; 3],
     snapshot_given: u32,
     cost_before: ThreadCost,
@@ -216,7 +216,7 @@ impl Thread<'_> {
         (self.thought_ns, self.next_log_ns) = (self.start_ns, self.start_ns + LOGS_NS);
     }
 
-    /// Rounds over the files until the job has done what it should: `loops`, `io_size`, `time_based`.
+    /// Repeats rounds over the files until the job is done: `loops`, `io_size`, `time_based`.
     fn rounds(&mut self) -> Phase {
         let mut loops = self.job.loops.max(1);
         loop {
@@ -229,7 +229,7 @@ impl Thread<'_> {
             loops = loops.saturating_sub(1);
             let goes_on = match (self.job.time_based && self.deadline_ns != u64::MAX, self.limits_io()) {
                 (true, _) => true,
-                // As in fio: `io_size` is for one loop, and over again where it is more than all loops did.
+                // As in fio: `io_size` is per loop, and loops are added if all of them did less than that.
                 (_, true) => self.issued_bytes < self.bytes_limit && (loops > 0 || self.owes_bytes()),
                 (_, false) => loops > 0,
             };
@@ -240,7 +240,7 @@ impl Thread<'_> {
                 self.issued_bytes = 0;
             }
             self.load.restart();
-            // Each round begins with a cold cache, as each loop of fio's, which opens its files anew.
+            // Each round begins with a cold cache, like each of fio's loops, which reopens its files.
             files::invalidate(self.job, &self.fds);
             if self.job.unlink_each_loop {
                 self.make_files_anew()?;
@@ -248,7 +248,7 @@ impl Thread<'_> {
         }
     }
 
-    /// One round, with the sync at its end where there is one; its time counts however it ends.
+    /// One round, with the sync at its end, if any; its time counts however it ends.
     fn round(&mut self) -> Phase {
         if self.job.verify_only {
             return self.pretend();
@@ -256,13 +256,13 @@ impl Thread<'_> {
         let from_ns = self.engine.now_ns();
         let outcome = self.requests().and_then(|()| self.settle());
         let mut directions = self.job.rw.kind.directions();
-        // Of blocks that were written (`trim_percentage`) as well.
+        // This includes trims of written blocks (`trim_percentage`).
         directions[TRIM] = true;
         self.phase_over(from_ns, directions);
         outcome
     }
 
-    /// The requests of a round: until its bytes are issued, its blocks are used up, or it is time to stop.
+    /// Issues the requests of a round until its bytes are issued, its blocks are used up, or it is time to stop.
     fn requests(&mut self) -> Phase {
         loop {
             let now_ns = self.engine.now_ns();

@@ -1,5 +1,5 @@
-//! Whether what a job reads is on the disk at all: extents that were never written, and blocks of zeros, are served
-//! without it, or by a device that stores none, and give figures that no program will see.
+//! Whether the data a job reads is on the disk at all: extents that were never written, and blocks of zeros on storage
+//! that does not store them, are served without the disk and give figures that no program will see.
 
 use qd1_engine::backing::Target;
 use qd1_fio::FioJob;
@@ -9,12 +9,12 @@ use rustix::fs::{Advice, Mode, OFlags};
 
 use crate::files::{FileKind, FilePlan};
 
-/// Blocks looked at in each file.
+/// Number of blocks sampled in each file.
 const SAMPLES: u64 = 32;
-/// Bytes of such a block: what no filesystem or device is below.
+/// Bytes of a sampled block: no filesystem or device uses smaller ones.
 const BLOCK: u64 = 4096;
 
-/// What makes the figures of a job that reads existing files too good, a sentence for each file.
+/// Reasons why the figures of a job that reads existing files may be too good, one sentence per file.
 pub(crate) fn doubts(job: &FioJob, files: &[FilePlan]) -> Vec<String> {
     let reads = job.rw.kind.reads() && job.ioengine.moves_data();
     let there = |file: &&FilePlan| match file.kind {
@@ -39,7 +39,7 @@ fn unwritten(job: &FioJob, file: &FilePlan) -> Option<String> {
     (empty > 0).then(|| {
         format!(
             "job `{}`: {} of {} bytes of {} were never written: reading them does not touch the disk, so the figures \
-             are too good; delete the file and have it made again, or write it whole first",
+             are too good; delete the file so that it is created again, or write all of it first",
             job.name,
             empty,
             file.needed(),
@@ -48,14 +48,14 @@ fn unwritten(job: &FioJob, file: &FilePlan) -> Option<String> {
     })
 }
 
-/// Looks at some blocks of the part that is used. More than half of them zero is no chance.
+/// Samples some blocks of the part that is used. It is no accident if more than half of them are zero.
 fn zeros(job: &FioJob, file: &FilePlan) -> Option<String> {
     let blocks = file.extent.length / BLOCK;
     if blocks < SAMPLES {
         return None;
     }
     let fd = rustix::fs::open(&file.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Read-ahead would bring in more than is looked at.
+    // Read-ahead would bring in more than is sampled.
     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Random);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(file.extent.length);
     let mut block = [0; BLOCK as usize];
@@ -68,9 +68,9 @@ fn zeros(job: &FioJob, file: &FilePlan) -> Option<String> {
     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::DontNeed);
     (zero * 2 > SAMPLES).then(|| {
         format!(
-            "job `{}`: {zero} of {SAMPLES} blocks looked at in {} hold only zeros: storage that leaves out zeros, or a \
-             volume that was never written, answers without a disk, so the figures may be too good; write it whole with \
-             random data first",
+            "job `{}`: {zero} of {SAMPLES} sampled blocks of {} hold only zeros: storage that does not store zeros, \
+             or a volume that was never written, answers without the disk, so the figures may be too good; fill it \
+             with random data first",
             job.name,
             file.path.display()
         )

@@ -1,4 +1,4 @@
-//! What a run shows while it goes on.
+//! What a run shows in progress.
 
 use qd1_fio::FioJob;
 use qd1_model::job::JobStat;
@@ -10,9 +10,9 @@ use crate::plan::ThreadPlan;
 pub trait Watcher {
     /// Files are about to be written, which takes time.
     fn laying_out(&mut self, _job: &FioJob, _files: usize, _bytes: u64) {}
-    /// Something that makes figures untrue, or a block that came back wrong.
+    /// Something that makes figures wrong, or a block that was read back wrong.
     fn warn(&mut self, text: &str);
-    /// All files are there; so many threads are about to begin.
+    /// All files exist; this many threads are about to begin.
     fn starting(&mut self, _threads: usize) {}
     /// These threads begin right after this.
     fn begins(&mut self, _threads: &[ThreadPlan]) {}
@@ -20,7 +20,7 @@ pub trait Watcher {
     fn ended(&mut self, _thread: &ThreadPlan) {}
     /// About fifty times a second.
     fn tick(&mut self, _now: &Now<'_>) {}
-    /// Log entries of a thread, in order.
+    /// Log entries from a thread, in order.
     fn logged(&mut self, _thread: &ThreadPlan, _chunk: Chunk) {}
     /// All counters so far, each time the status interval has passed.
     fn status(&mut self, _threads: &[(ThreadPlan, JobStat)]) {}
@@ -39,19 +39,19 @@ pub struct Now<'a> {
 pub struct ThreadNow {
     /// Which.
     pub plan: ThreadPlan,
-    /// How far it is.
+    /// Its state.
     pub stage: Stage,
     /// (bytes, requests) so far of reads, writes and trims.
     pub moved: [(u64, u64); 3],
 }
 
-/// How far a thread is.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not begun.
+    /// Not begun.
     Pending,
-    /// It runs.
+    /// Running.
     Running,
-    /// It has ended.
+    /// Ended.
     Ended,
 }

@@ -274,7 +274,7 @@ fn what_cannot_run_is_refused_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().display();
     for (line, wanted) in [
-        (format!("--name=a --directory={at}/none --size=1m"), "does not exist; make it first"),
+        (format!("--name=a --directory={at}/none --size=1m"), "does not exist; create it first"),
         (format!("--name=a --directory={at} --filename=x"), "give size="),
         (format!("--name=a --filename={at} --size=1m"), "is a directory"),
         (format!("--name=a --directory={at} --size=1m --allow_file_create=0"), "allow_file_create=0"),

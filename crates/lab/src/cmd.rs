@@ -1,4 +1,4 @@
-//! Running other programs, with errors that name the command and show what it said.
+//! Running other programs, with errors that name the command and show its output.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The workspace's root. Cargo says where the package is that it runs now; the compiled-in path is for a direct call.
+/// The workspace's root. Cargo reports where the package it runs is; the compiled-in path is for a direct call.
 pub fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let package = PathBuf::from(package);
@@ -16,19 +16,19 @@ pub fn root() -> PathBuf {
     root.map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
-/// A command that starts at the workspace's root and reads nothing.
+/// A command that starts in the workspace's root and has no input.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// The cargo that runs us, of the pinned toolchain.
+/// The cargo that runs this program, from the pinned toolchain.
 pub fn cargo() -> Command {
     command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Runs with our own stdout and stderr; fails where the command fails.
+/// Runs with our own stdout and stderr; fails if the command fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
@@ -37,10 +37,10 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Lines of what a failing command printed that are shown: a result may be a hundred thousand.
+/// How many lines of a failing command's output are shown: there may be a hundred thousand.
 const SHOWN: usize = 100;
 
-/// Runs silently and returns stdout; where the command fails, the error holds what it said.
+/// Runs silently and returns stdout; if the command fails, the error contains its output.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = succeeded(command)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -54,17 +54,17 @@ pub fn json(command: &mut Command) -> Result<Value> {
 
 /// A number at a path of a JSON document.
 pub fn number(value: &Value, at: &str) -> Result<f64> {
-    value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
+    value.pointer(at).and_then(Value::as_f64).with_context(|| format!("the JSON document has no number at {at}"))
 }
 
-/// Whether a program asks for no dynamic loader. A static-pie binary has a dynamic section too, so that is the
+/// Whether a program needs no dynamic loader. A static-pie binary has a dynamic section too, so that is the right
 /// question.
 pub fn is_static(program: &Path) -> Result<bool> {
     let headers = capture(command("readelf").args(["--program-headers", "--wide"]).arg(program))?;
     Ok(!headers.contains(" INTERP "))
 }
 
-/// As [`capture`], with what it said on stderr as well.
+/// Like [`capture`], but includes stderr.
 pub fn capture_all(command: &mut Command) -> Result<String> {
     let output = succeeded(command)?;
     Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())

@@ -1,4 +1,4 @@
-//! Loop devices over files of their own.
+//! Loop devices, each over its own file.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use crate::tool::text;
 use crate::{Unavailable, make_file, need_root, quiet_dir, tool};
 
-/// How often a free device is asked for: another process may take the one that was found.
+/// How many times to ask for a free device: another process may take the one that was found.
 const TRIES: usize = 6;
-/// The option that lets it only be read.
+/// The option that makes it read-only.
 const READ_ONLY: &str = "--read-only";
 
 /// A loop device on a file; detached on drop.
@@ -21,15 +21,15 @@ pub struct Loop {
     is_lost: bool,
     device: PathBuf,
     file: PathBuf,
-    /// That of its file, where it is its own. It goes after the device.
+    /// The directory of its file, if it is private. It is removed after the device.
     _dir: Option<TempDir>,
 }
 
 impl Loop {
-    /// Over a sparse file, which is in memory where there is enough. `options` are of losetup, such as `--partscan`.
+    /// Over a sparse file, which is in memory if there is enough. `options` are losetup's, such as `--partscan`.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn new(bytes: u64, options: &[&str]) -> Result<Self, Unavailable> {
         need_root("a loop device")?;
         let dir = quiet_dir()?;
@@ -44,17 +44,17 @@ impl Loop {
     /// With an ext4 filesystem on it.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn ext4(bytes: u64) -> Result<Self, Unavailable> {
         let this = Self::new(bytes, &[])?;
         this.make_filesystem("ext4")?;
         Ok(this)
     }
 
-    /// Over a file in `dir` that is written whole, so that no run pays for the first touch of the file below.
+    /// Over a fully written file in `dir`, so that no run pays for the first touch of the file below.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn filled(dir: TempDir, bytes: u64) -> Result<Self, Unavailable> {
         need_root("a loop device")?;
         let file = dir.path().join("disk.img");
@@ -64,25 +64,25 @@ impl Loop {
         Ok(this)
     }
 
-    /// Over this file, with direct I/O to it where its filesystem has it.
+    /// Over this file, with direct I/O if its filesystem supports it.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn direct(file: &Path) -> Result<Self, Unavailable> {
         Self::attach(file, &["--direct-io=on"]).or_else(|_| Self::attach(file, &["--direct-io=off"]))
     }
 
-    /// Over this file. `options` are of losetup.
+    /// Over this file. `options` are losetup's.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn attach(file: &Path, options: &[&str]) -> Result<Self, Unavailable> {
         need_root("a loop device")?;
         let args = [&["--find", "--show"], options, &[text(file)]].concat();
         let made = (1..TRIES).map(|_| tool("losetup", &args)).find(Result::is_ok);
         let device = PathBuf::from(made.unwrap_or_else(|| tool("losetup", &args))?);
         let this = Self { is_lost: false, device, file: file.to_owned(), _dir: None };
-        // Whoever had it before may have left it read-only, which the kernel does not undo.
+        // Its previous user may have left it read-only, which the kernel does not undo.
         if !options.contains(&READ_ONLY) {
             tool("blockdev", &["--setrw", this.path()])?;
         }
@@ -94,7 +94,7 @@ impl Loop {
     /// # Errors
     /// When its tool is missing or fails.
     pub fn make_filesystem(&self, kind: &str) -> Result<(), Unavailable> {
-        // No lazy initialisation: the kernel would write in the background for minutes, and spoil figures.
+        // No lazy initialisation: the kernel would write in the background for minutes and spoil figures.
         let options: &[&str] = match kind {
             "ext4" => &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
             _ => &[],
@@ -112,12 +112,12 @@ impl Loop {
         text(&self.device)
     }
 
-    /// What is behind it.
+    /// The file behind it.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// What the kernel says of it.
+    /// Its directory in sysfs.
     fn sysfs(&self) -> PathBuf {
         Path::new("/sys/block").join(self.device.file_name().unwrap_or_default())
     }
@@ -134,7 +134,7 @@ impl Loop {
     /// Gives the device another file.
     ///
     /// # Errors
-    /// When another process took the device meanwhile.
+    /// When another process has taken the device in the meantime.
     pub fn lead_to(&mut self, file: &Path) -> Result<(), Unavailable> {
         tool("losetup", &["--detach", self.path()])?;
         self.is_lost = true;
@@ -144,7 +144,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Every byte on it, with everything written out first.
+    /// Its whole content, after everything has been written out.
     ///
     /// # Panics
     /// When it cannot be read.
@@ -162,13 +162,13 @@ impl Drop for Loop {
         if self.is_lost {
             return;
         }
-        // One that was made read-only stays so for whoever gets it next.
+        // A device that was made read-only stays so for its next user.
         let _ = tool("blockdev", &["--setrw", self.path()]);
         if let Err(error) = tool("losetup", &["--detach", self.path()]) {
             eprintln!("cannot detach {}; detach it by hand: {error}", self.path());
             return;
         }
-        // The kernel lets go when the last one who has it open does, which may be a moment after that process is gone.
+        // The kernel releases it when the last process closes it, which may be a moment after that process is gone.
         let backing = self.sysfs().join("loop");
         for _ in 0..20 {
             if !backing.exists() {

@@ -12,12 +12,12 @@ use crate::{Loop, Unavailable, open_dir, tool};
 /// A mount point; unmounted on drop.
 pub struct Mount {
     at: PathBuf,
-    /// That of the mount point, where it is its own.
+    /// The directory of the mount point, if it is private.
     _dir: Option<TempDir>,
 }
 
 impl Mount {
-    /// At a directory that every user can enter. `args` are mount's, without the directory.
+    /// On a directory that every user can enter. `args` are mount's, without the directory.
     ///
     /// # Errors
     /// Why it cannot be mounted.
@@ -28,7 +28,7 @@ impl Mount {
         Ok(Self { at, _dir: Some(dir) })
     }
 
-    /// At a directory that it makes.
+    /// On a directory that it creates.
     ///
     /// # Errors
     /// Why it cannot be mounted.
@@ -68,10 +68,10 @@ impl Mounted {
     /// With these options of mount.
     ///
     /// # Errors
-    /// Why it cannot be mounted so.
+    /// Why it cannot be mounted this way.
     pub fn new(disk: Loop, options: &str) -> Result<Self, Unavailable> {
         let mount = Mount::new(&["-o", options, disk.path()])?;
-        // mkfs made it; a directory to measure is empty.
+        // mkfs created it; a directory to measure must be empty.
         let _ = fs::remove_dir(mount.path().join("lost+found"));
         Ok(Self { mount, disk })
     }
@@ -79,15 +79,15 @@ impl Mounted {
     /// A sparse ext4 with room for the test file next to the space that always stays free.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn ext4(options: &str) -> Result<Self, Unavailable> {
         Self::new(Loop::ext4(2 << 30)?, options)
     }
 
-    /// A filesystem of this kind over a file in `dir` that is written whole.
+    /// A filesystem of this kind over a fully written file in `dir`.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn filled(kind: &str, dir: TempDir, bytes: u64) -> Result<Self, Unavailable> {
         let disk = Loop::filled(dir, bytes)?;
         disk.make_filesystem(kind)?;

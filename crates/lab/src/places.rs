@@ -1,5 +1,5 @@
-//! Directories and files for what is made: on a disk, in memory, where every user can enter; filled with data that does
-//! not compress.
+//! Directories and files for test disks: on a disk, in memory, or where every user can enter; filled with data that
+//! does not compress.
 
 use std::env;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,13 +15,13 @@ use crate::interrupted;
 
 const MIB: usize = 1 << 20;
 const MEMORY: &str = "/dev/shm";
-/// Room in memory from which on files are made there.
+/// Free memory needed to create files there.
 const MEMORY_MIN_BYTES: u64 = 1 << 30;
 
 /// Not /tmp, which is often in memory.
 const ELSEWHERE: &str = "/var/tmp";
 
-/// `tmp` in the directory that cargo built this program in, which cargo marks: it is on a disk.
+/// `tmp` in the directory where cargo built this program, which cargo marks: it is on a disk.
 fn build_tmp() -> Result<PathBuf> {
     let program = env::current_exe().context("cannot find this program")?;
     let Some(build) = program.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()) else {
@@ -45,8 +45,8 @@ pub fn temp_dir() -> Result<TempDir> {
     made_in(&build_tmp()?)
 }
 
-/// A directory in memory where there is enough of it, removed on drop. A shared disk stands still at times, and a
-/// throttle that was not used then gives nothing back.
+/// A directory in memory, if there is enough, removed on drop. A shared disk stalls at times, and a throttle does not
+/// give back the time that was lost.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -56,7 +56,7 @@ pub fn quiet_dir() -> Result<TempDir> {
     in_memory.map_or_else(temp_dir, Ok)
 }
 
-/// A directory on a disk that every user can enter, removed on drop: next to the build where that is open to all.
+/// A directory on a disk that every user can enter, removed on drop: next to the build if that is open to all.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -77,7 +77,7 @@ pub fn open_up(dir: &Path) -> Result<()> {
     opened.with_context(|| format!("cannot open {} to others", dir.display()))
 }
 
-/// Makes a file of this size full of data that does not compress.
+/// Creates a file of this size, full of data that does not compress.
 ///
 /// # Errors
 /// When it cannot be written, or after a signal.
@@ -86,7 +86,7 @@ pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     fill(&mut file, bytes).with_context(|| format!("cannot fill {}", path.display()))
 }
 
-/// Fills a device that we made ourselves.
+/// Fills a device that we created ourselves.
 ///
 /// # Errors
 /// When it cannot be written, or after a signal.
@@ -95,7 +95,7 @@ pub fn fill_device(device: &Path, bytes: u64) -> Result<()> {
     fill(&mut file, bytes).with_context(|| format!("cannot fill {}", device.display()))
 }
 
-/// Whether the file's filesystem takes direct I/O.
+/// Whether the file's filesystem supports direct I/O.
 pub fn takes_direct(path: &Path) -> bool {
     let direct = OFlags::DIRECT.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(direct).open(path).is_ok()

@@ -1,4 +1,4 @@
-//! Signals that end a process, and whether it is root: what everything that makes devices asks first.
+//! Signals that end a process, and whether it is root: checked first by everything that creates devices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ fn flag() -> &'static Arc<AtomicBool> {
     FLAG.get_or_init(Arc::default)
 }
 
-/// From now on SIGINT and SIGTERM set a flag. Children of the same terminal get the signal themselves and end.
+/// From now on SIGINT and SIGTERM set a flag. Children in the same terminal get the signal themselves and exit.
 ///
 /// # Errors
 /// When the system refuses the handlers.
@@ -32,19 +32,19 @@ pub fn interrupted() -> Result<()> {
     Ok(())
 }
 
-/// Fails where we are not root, and says what to do.
+/// Fails if we are not root, and says what to do.
 ///
 /// # Errors
-/// Where we are not root.
+/// If we are not root.
 pub fn need_root(what: &str) -> Result<()> {
     ensure!(cmd::is_root(), "{what} needs root; run it with sudo");
     Ok(())
 }
 
-/// Fails where we are not root; from now on signals set the flag.
+/// Fails if we are not root; from now on signals set the flag.
 ///
 /// # Errors
-/// Where we are not root.
+/// If we are not root.
 pub fn as_root(what: &str) -> Result<()> {
     need_root(what)?;
     catch_signals()

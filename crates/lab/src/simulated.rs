@@ -1,4 +1,4 @@
-//! A simulated disk behind FUSE; it goes when its process does.
+//! A simulated disk behind FUSE; it disappears with its process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -33,15 +33,15 @@ impl Simulated {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start qd1-simdisk")?;
-        // Its first line comes once it is mounted.
+        // It prints its first line once it is mounted.
         let mut line = String::new();
         let told = server.stdout.as_mut().map(|stdout| BufReader::new(stdout).read_line(&mut line));
         let this = Self { dir, server, place };
-        ensure!(matches!(told, Some(Ok(count)) if count > 0), "qd1-simdisk does not mount a disk");
+        ensure!(matches!(told, Some(Ok(count)) if count > 0), "qd1-simdisk did not mount a disk");
         Ok(this)
     }
 
-    /// A directory next to it, which goes with it.
+    /// A directory next to it, which is removed with it.
     pub fn place(&self) -> &Path {
         self.place.path()
     }

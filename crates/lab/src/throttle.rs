@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 
 use crate::{Loop, Unavailable};
 
-/// Where groups of version 1 are, which throttle reads by one setting and writes by another.
+/// Where the version 1 groups are, which throttle reads and writes by separate settings.
 const GROUPS: &str = "/sys/fs/cgroup/blkio";
-/// How the names of ours begin; the process that made it follows.
+/// Prefix of our groups' names; the id of the process that made it follows.
 const PREFIX: &str = "qd1-lab-";
 
 /// A group of version 1; removed on drop.
@@ -21,11 +21,11 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// With so much of each of the kernel's settings: pairs such as `("write_iops", 200)`. Its name is no other's of
-    /// this process.
+    /// With these values of the kernel's settings: pairs such as `("write_iops", 200)`. Its name is unique in this
+    /// process.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn new(name: &str, disk: &Loop, limits: &[(&str, u64)]) -> Result<Self, Unavailable> {
         let this = Self::group(name)?;
         limits.iter().try_for_each(|(setting, limit)| this.set(disk, setting, *limit))?;
@@ -35,7 +35,7 @@ impl Throttle {
     /// A group without limits yet.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn group(name: &str) -> Result<Self, Unavailable> {
         let root = Path::new(GROUPS);
         if !root.join("cgroup.procs").exists() {
@@ -62,7 +62,7 @@ impl Throttle {
         &self.dir
     }
 
-    /// `program`, to be run inside; `launcher` is what starts it, such as `nice -n -10`, and may be empty.
+    /// A command that runs `program` inside; `launcher` starts it, such as `nice -n -10`, and may be empty.
     pub fn command(&self, launcher: &[&str], program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
         let script =
@@ -78,7 +78,7 @@ fn remove_abandoned(root: &Path) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if maker.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // The kernel refuses to remove one that anybody is in.
+            // The kernel refuses to remove a group that is in use.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -86,7 +86,7 @@ fn remove_abandoned(root: &Path) {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        // A process that just ended may still be accounted for a moment.
+        // A process that has just ended may still be counted for a moment.
         for _ in 0..100 {
             if fs::remove_dir(&self.dir).is_ok() {
                 return;

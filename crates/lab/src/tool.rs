@@ -1,11 +1,11 @@
-//! Running the system's tools, and why something cannot be had here.
+//! Running the system's tools, and why something is not available here.
 
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why something cannot be made here, such as a tool that is missing. A test skips with it.
+/// Why something cannot be created here, such as a missing tool. Tests give it as the reason for skipping.
 #[derive(Debug)]
 pub struct Unavailable(String);
 

@@ -10,7 +10,7 @@ use crate::{Unavailable, need_root, tool};
 
 const CONTROL: &str = "/sys/class/zram-control";
 
-/// One that the kernel made for us alone; it is gone on drop.
+/// One that the kernel created for us alone; removed on drop.
 pub struct Zram {
     number: String,
     path: String,
@@ -20,7 +20,7 @@ impl Zram {
     /// Of this size.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn new(bytes: u64) -> Result<Self, Unavailable> {
         need_root("zram")?;
         let add = format!("{CONTROL}/hot_add");
@@ -35,7 +35,7 @@ impl Zram {
     /// With an ext4 filesystem on it.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why it is not possible here.
     pub fn ext4(bytes: u64) -> Result<Self, Unavailable> {
         let this = Self::new(bytes)?;
         tool("mkfs.ext4", &["-q", this.path()])?;

@@ -1,7 +1,8 @@
-//! A real program on the disk: what was run, what it said of itself, and what the analysis makes of that.
+//! A real program on the disk: what was run, what it reported, and what the analysis makes of that.
 //!
-//! Operations that qd1 timed one by one (a transaction of pgbench's log, a commit of SQLite's) are streams and intervals of
-//! the step, as any others. What only the program knows stands here: its counters, its own histograms, its own words.
+//! Operations that qd1 timed individually (a transaction in pgbench's log, a SQLite commit) are streams and intervals
+//! of the step, like any others. What only the program knows is here: its counters, its own histograms, its own
+//! messages.
 
 use crate::record::program::{AppUnit, Counter};
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Grade;
 
-/// What the analysis makes of a program's run.
+/// The analysis of a program's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppSummary {
     /// One for each load.
@@ -21,15 +22,15 @@ pub struct AppSummary {
 pub struct AppLoad {
     /// The step's name.
     pub step: String,
-    /// Worked out from the counters: of the whole load, so that there is nothing to estimate.
+    /// Computed from the counters over the whole load, so nothing is estimated.
     pub facts: Vec<Counter>,
-    /// Percentiles of the program's own histograms.
+    /// Percentiles from the program's own histograms.
     pub quantiles: Vec<BucketQuantile>,
-    /// What the program's own rules, or its documentation, ask for.
+    /// Requirements from the program's own rules or its documentation.
     pub checks: Vec<AppCheck>,
 }
 
-/// A percentile from buckets: no more is known than the bucket it lies in.
+/// A percentile from buckets: only the bucket it lies in is known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BucketQuantile {
     /// The histogram.
@@ -38,31 +39,31 @@ pub struct BucketQuantile {
     pub q: f64,
     /// Above this, ns, with 95 % confidence.
     pub above_ns: Option<u64>,
-    /// At most this, ns, with 95 % confidence; absent where it may lie above the last bound.
+    /// At most this, ns, with 95 % confidence; absent if it may lie above the last bound.
     pub at_most_ns: Option<u64>,
-    /// Values it rests on.
+    /// Number of values it is based on.
     pub n: u64,
 }
 
-/// One thing asked for, and how it came out.
+/// One requirement, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppCheck {
-    /// What is looked at: `throughput`, `slowest`, `stddev`, `wal_fsync_p99`.
+    /// What is judged: `throughput`, `slowest`, `stddev`, `wal_fsync_p99`.
     pub name: String,
     /// Its unit.
     pub unit: AppUnit,
-    /// The figure; absent where it is not known or only its bounds are.
+    /// The figure; absent if it is unknown or only its bounds are known.
     pub value: Option<f64>,
     /// It lies above this.
     pub low: Option<f64>,
     /// It is at most this.
     pub high: Option<f64>,
-    /// What is asked for.
+    /// The required bound.
     pub bound: f64,
-    /// Whether the figure has to be above the bound rather than at most as high.
+    /// Whether the figure must be above the bound rather than at most equal to it.
     pub at_least: bool,
-    /// How it came out.
+    /// The outcome.
     pub grade: Grade,
-    /// Where the bound is from.
+    /// The source of the bound.
     pub source: String,
 }

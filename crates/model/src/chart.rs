@@ -1,6 +1,7 @@
-//! What charts show of a run beyond its figures: how latencies are distributed, and how each step went over time.
+//! What charts show about a run beyond its figures: how latencies are distributed, and how each step developed over
+//! time.
 //!
-//! The analysis makes it of a Record when a report with charts is wanted; it is not kept.
+//! The analysis makes it from a Record when a report with charts is requested; it is not stored.
 
 use crate::figure::Estimate;
 use crate::op::OpClass;
@@ -14,7 +15,7 @@ pub struct ChartData {
     pub timelines: Vec<Timeline>,
 }
 
-/// Which part of an operation's latency is meant.
+/// Which part of an operation's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
@@ -32,17 +33,17 @@ pub struct Distribution {
     pub step: String,
     /// Kind of operation.
     pub class: OpClass,
-    /// What of each was timed.
+    /// Which part of each was timed.
     pub part: Part,
-    /// How many there were.
+    /// Number of operations.
     pub count: u64,
-    /// Latency at rising shares of the operations, the last one being the slowest: (share 0..=1, ns).
+    /// Latency at increasing shares of the operations, the last one being the slowest: (share 0..=1, ns).
     pub points: Vec<(f64, f64)>,
-    /// Percentiles with their intervals, ns, as the tables have them: (share 0..1, figure). Only of whole operations.
+    /// Percentiles with their intervals, ns, as in the tables: (share 0..1, figure). Only for whole operations.
     pub figures: Vec<(f64, Estimate)>,
 }
 
-/// How one kind of operation of a step went over time.
+/// How one kind of operation of a step developed over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// Name of the step.
@@ -51,11 +52,11 @@ pub struct Timeline {
     pub class: OpClass,
     /// In time order; between visits of the step there are gaps.
     pub moments: Vec<Moment>,
-    /// What was found to have happened at a certain time: changes of level, and stalls.
+    /// Events found at a certain time: changes of level, and stalls.
     pub events: Vec<Event>,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// When, ns since the run began.
@@ -81,7 +82,7 @@ pub struct Moment {
     pub bytes: u64,
     /// Median latency, ns, to the resolution of the coarse bins (6.25 %); absent without operations.
     pub p50_ns: Option<f64>,
-    /// 99th percentile, ns, likewise; absent with fewer than a hundred operations, of which it would be the slowest.
+    /// 99th percentile, ns, likewise; absent with fewer than a hundred operations, since it would be the slowest one.
     pub p99_ns: Option<f64>,
     /// The slowest, ns; absent without operations.
     pub max_ns: Option<f64>,

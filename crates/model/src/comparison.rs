@@ -1,4 +1,4 @@
-//! What `compare` found: runs set side by side.
+//! What `compare` found: runs side by side.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,36 +8,38 @@ use crate::measured::Aspect;
 use crate::metric::Better;
 use crate::op::OpClass;
 
-/// Groups of runs, of which each is compared with the first.
+/// Groups of runs, each compared with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this layout: [`crate::SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What is compared; the first is the one that the others are compared with.
+    /// The sides; the others are compared with the first.
     pub sides: Vec<Side>,
-    /// What they differ in besides their figures.
+    /// Differences other than their figures.
     pub differences: Vec<Difference>,
     /// What was measured, in the order of the first side's steps.
     pub rows: Vec<Row>,
-    /// Each other side over the first in everything: how many times as long operations take, in the geometric mean over the
-    /// kinds of operation of all steps, each by its mean latency or, where that is not known, its first figure. Empty where
-    /// there is only one of them.
+    /// Each other side relative to the first overall: how many times as long operations take, as the geometric mean
+    /// over the kinds of operation of all steps, each by its mean latency or, if that is unknown, its first figure.
+    /// Empty if there is only one kind.
     pub overall: Vec<Effect>,
-    /// Chance that any of the primary figures, the whole among them, is said to be better or worse where nothing differs.
+    /// Probability that any of the primary figures, including the overall one, is reported as better or worse although
+    /// nothing differs.
     pub family_wise_error: f64,
-    /// Share of the other figures said to be better or worse that are so by chance, on average at most.
+    /// Maximum average share of the other figures reported as better or worse that are so only by chance.
     pub false_discovery_rate: f64,
-    /// Steps that are in no row, and why.
+    /// Steps that are not in any row, and why.
     pub left_out: Vec<LeftOut>,
-    /// Where the intervals of the effects come from.
+    /// What the intervals of the effects are based on.
     pub basis: Basis,
-    /// About how many runs of each side would find a difference of [`FOUND`]; absent where no figure could tell.
+    /// Approximate number of runs per side needed to detect a difference of [`FOUND`]; absent if no figure could show
+    /// it.
     pub runs_needed: Option<u32>,
     /// Limits of `--fail-if`, in the order given.
     pub limits: Vec<Limit>,
 }
 
-/// The difference that [`Comparison::runs_needed`] is about.
+/// The difference that [`Comparison::runs_needed`] refers to.
 pub const FOUND: f64 = 0.1;
 
 /// One or more runs of the same thing.
@@ -47,7 +49,7 @@ pub struct Side {
     pub name: String,
     /// Its runs.
     pub runs: Vec<RunName>,
-    /// What its sources do not have and a comparison would need.
+    /// What a comparison would need but its sources do not contain.
     pub missing: Vec<String>,
 }
 
@@ -58,20 +60,20 @@ pub struct RunName {
     pub label: String,
     /// Tool and version.
     pub tool: String,
-    /// Wall clock at the start, ns since the Unix epoch, where it is known.
+    /// Wall clock at the start, ns since the Unix epoch, if known.
     pub started_unix_ns: Option<u64>,
 }
 
-/// Something that the sides differ in besides their figures.
+/// A difference between the sides other than their figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// What.
     pub aspect: Aspect,
-    /// Its step, where only that differs; empty for the whole run.
+    /// Its step, if only that differs; empty for the whole run.
     pub step: String,
-    /// Its value on each side; empty where it is not known. What spoils runs is a line each.
+    /// Its value on each side; empty if unknown. Things that spoil runs have one line each.
     pub values: Vec<String>,
-    /// Why that may mislead; empty where it is mostly what is compared.
+    /// Why that may mislead; empty if it is usually what the user wants to compare.
     pub warning: String,
 }
 
@@ -88,37 +90,37 @@ pub struct Row {
     pub op: OpClass,
     /// Which figure: the name of a [`crate::metric::Metric`].
     pub metric: String,
-    /// Whether it is among the first that users of the step notice.
+    /// Whether it is among the figures that users of the step notice first.
     pub leads: bool,
-    /// Whether it is one of the figures that decide, which are tested first; all others are exploratory.
+    /// Whether it is one of the deciding figures, which are tested first; all others are exploratory.
     pub is_primary: bool,
     /// The figure of each side, over its runs.
     pub figures: Vec<Estimate>,
-    /// Each other side over the first.
+    /// Each other side relative to the first.
     pub effects: Vec<Effect>,
 }
 
 /// How a figure of one side compares with that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
-    /// The ratio; `n` is the number of runs. The intervals of the primary figures hold together, in 95 % of comparisons; of
-    /// the others that are said to be better or worse 95 % hold.
+    /// The ratio; `n` is the number of runs. In 95 % of comparisons, all intervals of the primary figures hold; of the
+    /// others reported as better or worse, 95 % hold.
     pub ratio: Estimate,
-    /// Chance that equal sides would be so far apart, for this figure alone and without any allowance for the others; absent
-    /// where nobody knows.
+    /// Probability that equal sides would be this far apart, for this figure alone and not adjusted for the others;
+    /// absent if unknown.
     pub chance: Option<f64>,
     /// The conclusion.
     pub word: Word,
-    /// Of `same`: by how much they differ at most, as a share of the first.
+    /// For `same`: the maximum difference, as a share of the first.
     pub within: Option<f64>,
-    /// Whether nothing is concluded because a finding says that a run of either side is not the disk alone.
+    /// Whether nothing is concluded because a finding says that a run on either side measured more than the disk.
     pub is_spoiled: bool,
-    /// The factor that what spoiled a run of either side explains at most, which the interval allows for; absent where
-    /// nothing did, or nobody knows.
+    /// The largest factor that disturbances of a run on either side can explain, which the interval allows for; absent
+    /// if there were none, or it is unknown.
     pub explained: Option<f64>,
 }
 
-/// What an effect comes to.
+/// The conclusion about an effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
@@ -128,7 +130,7 @@ pub enum Word {
     Worse,
     /// The same within [`Effect::within`].
     Same,
-    /// Neither is known.
+    /// None of these is certain.
     #[default]
     CannotTell,
 }
@@ -144,7 +146,7 @@ impl Word {
         }
     }
 
-    /// Returns the word for a ratio that is surely above or below 1.
+    /// Returns the word for a ratio that is significantly above or below 1.
     pub const fn of(is_above: bool, better: Better) -> Self {
         match (is_above, better) {
             (true, Better::Higher) | (false, Better::Lower) => Self::Better,
@@ -153,27 +155,27 @@ impl Word {
     }
 }
 
-/// A step that is in no row.
+/// A step that is not in any row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// The side's name.
     pub side: String,
     /// The step's name there.
     pub step: String,
-    /// Why; empty where the sides that it would be compared with have none like it.
+    /// Why; empty if the sides it would be compared with have no such step.
     pub why: String,
 }
 
-/// Where intervals of effects come from.
+/// What intervals of effects are based on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// From how runs of a side differ from each other.
+    /// On how the runs of a side differ from each other.
     Runs,
-    /// From the intervals within single runs: how runs differ from each other is not known.
+    /// On the intervals within single runs: how runs differ from each other is unknown.
     #[default]
     Visits,
-    /// From neighbouring visits of two runs that were measured in turn: what moves both cancels.
+    /// On neighbouring visits of two runs that were measured in turn: what affects both cancels.
     Pairs,
 }
 
@@ -182,13 +184,13 @@ pub enum Basis {
 pub struct Limit {
     /// As it was written.
     pub text: String,
-    /// The side that is held to it.
+    /// The side to which it applies.
     pub side: String,
-    /// The ratio to the first side; its interval holds together with those of the other limits.
+    /// The ratio to the first side; its interval holds jointly with those of the other limits.
     pub ratio: Estimate,
     /// Whether the whole interval is beyond the limit.
     pub is_beyond: bool,
-    /// Whether it is known to be within the limit; neither where it cannot be told.
+    /// Whether it is known to be within the limit; if unknown, neither this nor the above is true.
     pub is_within: bool,
     /// Whether it is exceeded by an improvement.
     pub is_of_better: bool,

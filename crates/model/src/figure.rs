@@ -1,4 +1,4 @@
-//! Figures as they are shown: an estimate with its interval and sample count, and a summary of each step.
+//! Figures as shown: an estimate with its interval and sample count, and a summary of each step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,11 +14,11 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// Samples it rests on.
+    /// Number of samples it is based on.
     pub n: u64,
     /// Effective number of independent samples after correction for autocorrelation.
     pub n_effective: f64,
-    /// When not resolved: about how many samples would resolve it.
+    /// If not resolved: approximately how many samples would resolve it.
     pub n_needed: u64,
 }
 
@@ -37,10 +37,10 @@ impl Estimate {
 /// Percentiles every summary holds, as quantiles.
 pub const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
-/// One kind of operation of one step, summed up.
+/// Summary of one kind of operation in one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamSummary {
-    /// What it was.
+    /// The kind of operation.
     pub class: OpClass,
     /// Operations.
     pub ios: u64,
@@ -58,29 +58,32 @@ pub struct StreamSummary {
     pub lat_p999_ns: Estimate,
     /// 99.99th percentile, ns.
     pub lat_p9999_ns: Estimate,
-    /// Slowest seen, ns: an observation, not an estimate.
+    /// Slowest observed, ns: an observation, not an estimate.
     pub lat_max_ns: u64,
     /// Sync part of commits, 50th percentile, ns.
     pub sync_p50_ns: Option<Estimate>,
     /// Sync part of commits, 99th percentile, ns.
     pub sync_p99_ns: Option<Estimate>,
-    /// Longest wait of this kind of operation in any step with visits, ns: what was seen, which is the lower limit as well;
-    /// the upper one is the most that another run of this length would see, in 19 of 20. Absent without visits.
+    /// Longest wait of this kind of operation in any step with visits, ns: the observed value, which is also the lower
+    /// end; the upper end is the maximum that another run of this length would see in 19 of 20 cases. Absent without
+    /// visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_longest_ns: Option<Estimate>,
-    /// Share of the moments at which a request of this kind would wait longer than 100 ms, 0..1, by all steps with visits.
+    /// Share of the time in which a request of this kind would wait longer than 100 ms, 0..1, over all steps with
+    /// visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_share: Option<Estimate>,
-    /// What would be without the waits for a processor; absent where slow operations were not looked at, or none waited.
+    /// The figures as they would be without waits for a processor; absent if slow operations were not examined, or none
+    /// waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_waits: Option<WithoutWaits>,
-    /// Where the slowest of them spent their time; absent where that was not looked at.
+    /// Where the slowest of them spent their time; absent if that was not examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailTime>,
 }
 
 impl StreamSummary {
-    /// Returns the figures as they would be without the waits for a processor, where there were any.
+    /// Returns the figures as they would be without waits for a processor, if there were any.
     #[must_use]
     pub fn without_waits(&self) -> Option<Self> {
         let WithoutWaits { lat_p99_ns, lat_p999_ns, lat_p9999_ns, sync_p99_ns, .. } = self.without_waits?;
@@ -88,18 +91,19 @@ impl StreamSummary {
     }
 }
 
-/// Where the slowest 0.1 % of the operations, at least ten, spent their time; the rest they slept, until the disk had answered.
+/// Where the slowest 0.1 % of the operations, at least ten, spent their time; for the rest they slept until the disk
+/// had answered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TailTime {
-    /// How many these were.
+    /// Number of these operations.
     pub ios: u64,
-    /// Share at work, in the kernel nearly all of it, 0..1.
+    /// Share running, nearly all of it in the kernel, 0..1.
     pub worked: f64,
     /// Share ready and waiting for a processor, 0..1.
     pub waited: f64,
 }
 
-/// Tails of latencies without what the slow operations waited for a processor of this machine.
+/// Tails of latencies without the time that slow operations waited for a processor of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WithoutWaits {
     /// 99th percentile, ns.
@@ -108,11 +112,11 @@ pub struct WithoutWaits {
     pub lat_p999_ns: Estimate,
     /// 99.99th percentile, ns.
     pub lat_p9999_ns: Estimate,
-    /// Sync part of commits, 99th percentile, ns: in proportion to that of the whole commit.
+    /// Sync part of commits, 99th percentile, ns: scaled like that of the whole commit.
     pub sync_p99_ns: Option<Estimate>,
 }
 
-/// One step, summed up.
+/// Summary of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepSummary {
     /// Name in the plan.
@@ -129,12 +133,12 @@ pub struct StepSummary {
     pub errors: u64,
     /// Per kind of operation.
     pub streams: Vec<StreamSummary>,
-    /// What went on beside it as load; mostly nothing.
+    /// Background load that ran at the same time; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<LoadSummary>,
 }
 
-/// How much one kind of operation of a background load did; counted, not estimated.
+/// The throughput of one kind of operation in a background load; counted, not estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadSummary {
     /// Which.

@@ -1,4 +1,5 @@
-//! Work on files as a plan holds it: what is done with them, in which order, how many there are and how they are made durable.
+//! File operations in a plan: what is done with the files, in which order, how many there are and how they are made
+//! durable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,11 @@ pub enum FileOp {
     Create,
     /// stat.
     Stat,
-    /// stat, and if it holds something open it, read it whole and close it: what bonnie++ counts as one read.
+    /// stat, and if it is not empty open it, read all of it and close it: what bonnie++ counts as one read.
     StatRead,
-    /// Open it, read it whole, close it.
+    /// Open it, read all of it, close it.
     Open,
-    /// Read a directory whole.
+    /// Read a whole directory.
     List,
     /// Give it another name in the same directory.
     Rename,
@@ -87,12 +88,12 @@ impl FileOp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOrder {
-    /// As they were made; when making them, by name.
+    /// As they were created; when creating them, by name.
     #[default]
     Sequential,
-    /// In a random order drawn from the seed, another one for each operation.
+    /// In a random order drawn from the seed, a different one for each operation.
     Random,
-    /// As their directory lists them; making, renaming and linking them is sequential.
+    /// As their directory lists them; creating, renaming and linking them is sequential.
     Listed,
 }
 
@@ -111,11 +112,11 @@ impl FileOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FilesSync {
-    /// fsync of each file that is made, inside its operation.
+    /// fsync of each file that is created, within its operation.
     pub files: bool,
-    /// fsync of the directory after each change of it, inside the operation.
+    /// fsync of the directory after each change to it, within the operation.
     pub dir: bool,
-    /// The whole filesystem is written out when all is done, inside the step's time (bonnie++ does so).
+    /// The whole filesystem is written out when all is done, within the step's time (as in bonnie++).
     pub end: bool,
 }
 
@@ -135,7 +136,7 @@ pub enum FileSync {
     None,
     /// fsync of the file.
     Fsync,
-    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
+    /// fsync of the file, then of its directory: only then is its name certain to survive a power cut (fsync(2)).
     FsyncDirectory,
 }
 
@@ -168,30 +169,30 @@ fn is_classic(ops: &[FileOp]) -> bool {
     ops == classic()
 }
 
-/// A job of file operations. Files that a step leaves are there for the next one.
+/// A job of file operations. Files that a step leaves behind are available to the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilesWork {
     /// Size of each file, or of the largest; of the one file for operations on a large one.
     pub size: Bytes,
-    /// Most files made.
+    /// Maximum number of files created.
     pub count: u64,
-    /// By how much the smallest file is smaller than `size`; sizes between are equally likely.
+    /// How much smaller than `size` the smallest file is; sizes in between are equally likely.
     #[serde(default, skip_serializing_if = "is_default")]
     pub size_spread: Bytes,
-    /// Files in a directory; 0 for all in one.
+    /// Files per directory; 0 for all in one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub per_dir: u64,
-    /// Threads that share the files out.
+    /// Number of threads among which the files are divided.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub workers: u32,
-    /// How each file is made durable. With any but none a file is made, synced, closed and removed before the next one,
-    /// as programs do with journals and temporary files, and there is no stat.
+    /// How each file is made durable. Unless that is "none", each file is created, synced, closed and removed before
+    /// the next one, as programs do with journals and temporary files, and there is no stat.
     #[serde(default, skip_serializing_if = "FileSync::is_none")]
     pub sync: FileSync,
-    /// What is made durable where files stay for the next step.
+    /// What is made durable if files stay for the next step.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fsync: FilesSync,
-    /// Bytes of one read or write; 0 for a whole file at once.
+    /// Bytes per read or write; 0 for a whole file in one go.
     #[serde(default, skip_serializing_if = "is_default")]
     pub chunk: Bytes,
     /// What is done, one after another.
@@ -209,7 +210,7 @@ pub struct FilesWork {
 }
 
 impl Default for FilesWork {
-    /// Nothing, once: to be filled in with struct update syntax.
+    /// Nothing, once: a base for struct update syntax.
     fn default() -> Self {
         Self {
             size: Bytes(0),
@@ -228,37 +229,38 @@ impl Default for FilesWork {
     }
 }
 
-/// What a file takes beside its data, bytes: an inode, and its share of a directory. XFS has the largest of the common
-/// filesystems, 512 bytes; a name of 22 letters with its header and a directory that is two thirds full take less than 64.
+/// Space a file takes in addition to its data, bytes: an inode, and its share of a directory. XFS has the largest
+/// inodes of the common filesystems, 512 bytes; a name of 22 letters with its header in a directory that is two thirds
+/// full takes less than 64.
 const INODE_BYTES: u64 = 576;
 
 impl FilesWork {
-    /// Whether it makes files, or the one large file.
+    /// Whether it creates files, or the one large file.
     pub fn makes(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, FileOp::Create | FileOp::BlockWrite))
     }
 
-    /// Directories the files are in, beside the one that holds all.
+    /// Number of directories the files are in, not counting the one that holds everything.
     pub fn dirs(&self) -> u64 {
         if self.per_dir == 0 { 1 } else { self.count.div_ceil(self.per_dir).max(1) }
     }
 
-    /// Space its files take at most, bytes.
+    /// Maximum space its files take, bytes.
     pub fn space(&self) -> u64 {
         if self.ops.iter().all(|op| op.is_block()) {
             return self.size.0;
         }
-        // Where each file is synced there is one at a time.
+        // If each file is synced, only one exists at a time.
         let at_once = if self.sync.is_none() { self.count } else { 1 };
         let data = at_once.saturating_mul(self.size.0.saturating_add(4095) / 4096 * 4096);
-        // What a check measures is small enough for its inodes not to count, and its plan has always said so.
+        // A check's files are few enough to ignore their inodes, and its plan has always done so.
         if is_classic(&self.ops) {
             return data;
         }
         data.saturating_add((self.count + self.dirs()).saturating_mul(INODE_BYTES))
     }
 
-    /// Inodes it needs at most.
+    /// Maximum number of inodes it needs.
     pub fn inodes(&self) -> u64 {
         if self.ops.iter().all(|op| op.is_block()) || !self.sync.is_none() {
             return 2;
@@ -266,12 +268,12 @@ impl FilesWork {
         self.count + self.dirs() + 1
     }
 
-    /// Bytes it writes at most.
+    /// Maximum number of bytes it writes.
     pub fn writes_max(&self) -> u64 {
         let each = |op: &FileOp| match op {
             FileOp::Create => self.count.saturating_mul(self.size.0),
             FileOp::BlockWrite | FileOp::BlockRewrite => self.size.0,
-            // Each seeker rewrites a tenth of its share, the first included.
+            // Each seeker rewrites a tenth of its share, including the first block.
             FileOp::Seek => (self.seeks.div_ceil(10) + u64::from(self.workers)).saturating_mul(self.chunk.0),
             _ => 0,
         };

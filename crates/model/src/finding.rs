@@ -1,4 +1,4 @@
-//! One thing the analysis concluded from a Record, with its evidence and how sure it is.
+//! A conclusion of the analysis from a Record, with its evidence and confidence.
 
 use crate::finding_id::FindingId;
 use schemars::JsonSchema;
@@ -23,17 +23,17 @@ pub struct Finding {
     pub id: FindingId,
     /// How much it matters.
     pub severity: Severity,
-    /// How sure, 0..1.
+    /// Confidence, 0..1.
     pub confidence: f64,
     /// The step it was seen in; empty for the whole run.
     pub step: String,
     /// Other steps it was seen in as well, to a lesser degree.
     #[serde(default)]
     pub also_in: Vec<String>,
-    /// One sentence: what is so.
+    /// The conclusion in one sentence.
     pub title: String,
-    /// The figures it rests on.
+    /// The figures it is based on.
     pub evidence: String,
-    /// What the reader can do about it; empty when nothing.
+    /// What the reader can do about it; empty if nothing.
     pub advice: String,
 }

@@ -1,4 +1,4 @@
-//! What detectors conclude: the names of all conclusions, so that a rule that names one is checked by the compiler.
+//! The names of all conclusions that detectors can draw, so that the compiler checks any rule that names one.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! findings {
     ($($detector:ident in $base:literal { $($id:ident: $name:literal),+ })+) => {
-        /// Who looks for it.
+        /// The detector that looks for it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "named as its file in crates/analysis/src/detect")]
         pub enum Detector {
@@ -14,7 +14,7 @@ macro_rules! findings {
         }
 
         impl Detector {
-            /// Returns its name, with which those of its findings begin.
+            /// Returns its name, which is the prefix of its findings' names.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$detector => $base,)+
@@ -40,7 +40,7 @@ macro_rules! findings {
                 }
             }
 
-            /// Returns who looks for it.
+            /// Returns the detector that looks for it.
             pub const fn detector(self) -> Detector {
                 match self {
                     $($(Self::$id)|+ => Detector::$detector,)+

@@ -4,18 +4,18 @@ mod v2;
 
 pub(crate) use v2::values_in;
 
-/// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
+/// Largest distinguishable latency, in nanoseconds; longer ones count as this (about 18 minutes).
 pub const LATENCY_MAX_NS: u64 = 1 << 40;
 
 /// A latency histogram in nanoseconds with three significant digits: a value read back is at most 0.1 % off, after
 /// [`Hist::to_two_digits`] 0.45 %.
 ///
-/// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of
-/// HdrHistogram's V2 encoding, compressed, which its libraries in every language read. (Layouts 1 and 2 have it without
+/// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of HdrHistogram's
+/// V2 encoding, compressed, which its libraries in every language can read. (Layouts 1 and 2 have it without
 /// compression.)
 ///
-/// Only bins that hold something take room: a quarter of a MiB for each would be gigabytes in a record of 10 MB, and in that
-/// of a check over hours. What is filled value by value is a [`Recorder`].
+/// Only non-empty bins take memory: a quarter of a MiB per histogram would be gigabytes for a record of 10 MB, or for
+/// that of a check over hours. A [`Recorder`] is filled value by value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hist {
     /// In rising order.
@@ -24,10 +24,10 @@ pub struct Hist {
     sum_ns: u128,
 }
 
-/// A bin that holds something.
+/// A non-empty bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
-    /// Which of [`fine_index`].
+    /// Its index as given by [`fine_index`].
     index: u32,
     count: u64,
 }
@@ -73,13 +73,13 @@ impl Hist {
         self.sum_ns += u128::from(value_ns);
     }
 
-    /// Returns so many of each value, whose sum is known better than from them.
+    /// Returns a histogram with this many of each value, whose sum is known more precisely.
     pub fn of_values(values: impl IntoIterator<Item = (u64, u64)>, sum_ns: u128) -> Self {
         let held =
             values.into_iter().filter(|(_, count)| *count > 0).map(|(value_ns, count)| Held::of(value_ns, count));
         let mut hist = Self { held: held.collect(), count: 0, sum_ns };
         hist.gather();
-        // Thousands of them are kept.
+        // Thousands of histograms are kept in memory.
         hist.held.shrink_to_fit();
         hist
     }
@@ -91,9 +91,9 @@ impl Hist {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Puts bins in order, one of each.
+    /// Sorts the bins and merges duplicates.
     fn gather(&mut self) {
-        // Two lists in order, one after the other, are put together in one pass.
+        // Two sorted lists in a row are merged in one pass.
         self.held.sort_by_key(|held| held.index);
         self.held.dedup_by(|next, kept| {
             let is_same = next.index == kept.index;
@@ -165,7 +165,7 @@ impl Hist {
         above.fold(0, |sum, held| sum.saturating_add(held.count))
     }
 
-    /// Returns the same values with two significant digits: at most 0.45 % off, the least and the largest as they are. Its
+    /// Returns the same values with two significant digits: at most 0.45 % off, with minimum and maximum unchanged. Its
     /// text is a third as long.
     #[must_use]
     pub fn to_two_digits(&self) -> Self {
@@ -209,10 +209,10 @@ fn fine_low_ns(index: usize) -> u64 {
     ((index - (shift << FINE_BITS)) as u64) << shift
 }
 
-/// What the hot loop fills: the bins of a [`Hist`] as a flat array, one add per value.
+/// Filled by the hot loop: the bins of a [`Hist`] as a flat array, one add per value.
 ///
-/// `Hist::record` keeps count, minimum and maximum up to date and costs five times as much; here they are worked
-/// out at the end, by [`Recorder::finish`].
+/// `Hist::record` keeps count, minimum and maximum up to date and costs five times as much; here [`Recorder::finish`]
+/// computes them at the end.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     counts: Box<[u64; FINE_BINS]>,
@@ -244,12 +244,12 @@ impl Recorder {
         FineBin(FINE_LAST)
     }
 
-    /// Counts a value so many times.
+    /// Counts a value this many times.
     pub fn record_n(&mut self, value_ns: u64, times: u64) {
         self.counts[fine_index(value_ns).min(FINE_LAST)] += times;
     }
 
-    /// The bins that hold something, lowest first: their least value, ns, and how many they hold.
+    /// The non-empty bins, lowest first: their lowest value, ns, and count.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         held.map(|(index, count)| (fine_low_ns(index), *count))
@@ -260,7 +260,8 @@ impl Recorder {
         self.counts.iter().all(|count| *count == 0)
     }
 
-    /// The values counted, as a [`Hist`]. Their exact sum is the caller's, or that of the bins' midpoints.
+    /// The values counted, as a [`Hist`]. The caller provides their exact sum; otherwise it is that of the bins'
+    /// midpoints.
     pub fn finish(&self, sum_ns: Option<u64>) -> Hist {
         let mut hist = Hist::of_values(self.bins(), 0);
         let middles_ns = |hist: &Hist| hist.bins().map(|(ns, count)| u128::from(ns) * u128::from(count)).sum();
@@ -315,7 +316,7 @@ impl CoarseHist {
         self.counts[fine.0 >> COARSE_BITS] += 1;
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears everything but keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
     }
@@ -327,7 +328,7 @@ impl CoarseHist {
         }
     }
 
-    /// The bins that hold something, as (bin index, count), rising.
+    /// The non-empty bins as (bin index, count), ascending.
     pub fn sparse(&self) -> Vec<(u16, u32)> {
         self.counts
             .iter()
@@ -356,7 +357,7 @@ mod tests {
             }
         }
 
-        /// What was made of HdrHistogram is what it makes of the same values.
+        /// The result agrees with HdrHistogram's for the same values.
         #[test]
         fn a_hist_says_what_hdr_histogram_does(values in prop::collection::vec(0u64..1 << 42, 0..200), at in 0u64..1 << 41) {
             let mut hist = Hist::new();

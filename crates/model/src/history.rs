@@ -1,4 +1,4 @@
-//! A kept run as it is listed.
+//! A stored run as listed.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub struct Row {
     pub suite: String,
     /// The place that was measured.
     pub path: String,
-    /// The topmost block device; empty where there is none.
+    /// The topmost block device; empty if there is none.
     pub device: String,
     /// Type of the filesystem; empty for a block device.
     pub filesystem: String,
@@ -23,19 +23,19 @@ pub struct Row {
     pub version: String,
     /// Whether it was ended early.
     pub interrupted: bool,
-    /// Whether it is a check over hours that goes on, or may be resumed.
+    /// Whether it is a check over hours that is still running or can be resumed.
     #[serde(skip_serializing_if = "is_false")]
     pub unfinished: bool,
-    /// The machine's name; absent where an earlier qd1 kept the run and nobody asked since.
+    /// The machine's name; absent if an earlier qd1 stored the run and it has not been requested since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Words that somebody gave it, in order.
+    /// Its tags, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// A remark that somebody made.
+    /// The user's remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What it found, in a line, as the qd1 that listed or saved it judged it; absent where nobody did yet.
+    /// Its result in one line, as judged by the qd1 that listed or saved it; absent if it has not been judged yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headline: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Which runs of the history are meant: those that have all that is named here.
+/// Selects runs of the history: those that match everything given here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The machine's name.
@@ -64,13 +64,13 @@ pub struct Filter {
     pub until_unix_ns: Option<u64>,
 }
 
-/// Letters of a tag at most.
+/// Maximum length of a tag.
 pub const TAG_MAX: usize = 40;
-/// The same of a note.
+/// Maximum length of a note.
 pub const NOTE_MAX: usize = 2000;
 
-/// Whether a word can be a tag: letters, digits, `-`, `_` and `.`, beginning with a letter, so that none is taken for an
-/// id, an option or a list.
+/// Whether a word can be a tag: letters, digits, `-`, `_` and `.`, beginning with a letter, so that it cannot be
+/// mistaken for an id, an option or a list.
 pub fn is_tag(word: &str) -> bool {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
     word.starts_with(char::is_alphabetic) && word.chars().all(plain) && word.chars().count() <= TAG_MAX

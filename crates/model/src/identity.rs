@@ -1,4 +1,4 @@
-//! What kind of storage it is: a probability for each kind, and what speaks for and against it.
+//! The kind of storage: a probability for each kind, and the evidence for and against it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub enum StorageKind {
     Nvme,
     /// Flash behind SATA in this machine.
     SataSsd,
-    /// A disk with a head that moves over turning platters.
+    /// A disk with a head that moves over rotating platters.
     Rotating,
     /// A block device on another machine.
     NetworkBlock,
@@ -19,16 +19,16 @@ pub enum StorageKind {
     NetworkFile,
     /// Rotating disks behind a controller whose cache keeps writes.
     RaidCache,
-    /// Storage shared with neighbours who are felt.
+    /// Storage shared with noticeable neighbours.
     Oversold,
-    /// A file of a filesystem below, here or on the host, with that one's cache in front.
+    /// A file on an underlying filesystem, here or on the host, with that filesystem's cache in front.
     FileBacked,
     /// Memory.
     Ram,
 }
 
 impl StorageKind {
-    /// All of them, in the order of tables.
+    /// All of them, in the order used in tables.
     pub const ALL: [Self; 9] = [
         Self::Nvme,
         Self::SataSsd,
@@ -87,13 +87,14 @@ pub struct KindProbability {
 pub enum EvidenceSource {
     /// Measured here.
     Measured,
-    /// What a device, a driver or the firmware says of itself: in a virtual machine it says what the host wants.
+    /// What a device, a driver or the firmware reports about itself: in a virtual machine it reports what the host
+    /// wants.
     Label,
     /// What this machine's own kernel does: it serves the requests itself.
     Structure,
 }
 
-/// One thing looked at, and what it says.
+/// One piece of evidence, and what it says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindEvidence {
     /// Stable name: `read_median`, `size_slope`, `label_transport`, ...
@@ -105,12 +106,12 @@ pub struct KindEvidence {
     /// The figure in the feature's unit (ns, ns per byte, a ratio, a share); absent for labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// How much more likely (above 0) or less likely (below 0) this makes each kind than the kinds are on average, as a
-    /// natural logarithm.
+    /// How much more likely (above 0) or less likely (below 0) this makes each kind, relative to the average over the
+    /// kinds, as a natural logarithm.
     pub weights: Vec<KindWeight>,
 }
 
-/// What one piece of evidence says of one kind.
+/// What one piece of evidence says about one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindWeight {
     /// The kind.
@@ -119,17 +120,17 @@ pub struct KindWeight {
     pub weight: f64,
 }
 
-/// What a Record says of the kind of storage.
+/// What a Record says about the kind of storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
-    /// All nine, the likeliest first; they sum to 1.
+    /// All nine, most likely first; they sum to 1.
     pub kinds: Vec<KindProbability>,
-    /// What was looked at, the most telling for the likeliest kind first.
+    /// The evidence, starting with the strongest for the most likely kind.
     pub evidence: Vec<KindEvidence>,
-    /// Where labels and measurements disagree, or where the layer the kernel serves hides another one.
+    /// Where labels and measurements disagree, or a layer served by this kernel hides another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<String>,
-    /// What could not be looked at.
+    /// What could not be examined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// How many features were measured.
@@ -137,7 +138,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The likeliest kind.
+    /// The most likely kind.
     pub fn top(&self) -> Option<KindProbability> {
         self.kinds.first().copied()
     }

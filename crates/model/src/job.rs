@@ -1,6 +1,6 @@
 //! What a fio job measured, in the shape that fio's reports have.
 //!
-//! Plain counts and sums; whatever a report derives from them (IOPS, percentages, percentiles) it derives itself.
+//! Plain counts and sums; reports derive everything else from them (IOPS, percentages, percentiles).
 //! Directions are 0 for reads, 1 for writes, 2 for trims, as in all of fio's triples.
 
 use crate::environment::ThreadCost;
@@ -22,7 +22,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes in one number.
+    /// Adds one number.
     #[inline]
     pub fn add(&mut self, value: u64) {
         self.min = if self.n == 0 { value } else { self.min.min(value) };
@@ -33,7 +33,7 @@ impl Moments {
         self.m2 += delta * (value as f64 - self.mean);
     }
 
-    /// Takes in all of `other`.
+    /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         if other.n == 0 {
             return;
@@ -51,8 +51,8 @@ impl Moments {
         self.n += other.n;
     }
 
-    /// Puts `other` on top of it: samples of what ran side by side at the same time, such as the bandwidth of two
-    /// clones. Extremes, means and variances add up; the counts do too, as fio's do.
+    /// Stacks `other` on top of it: samples of things that ran at the same time, such as the bandwidth of two clones.
+    /// Extremes, means and variances add up; so do the counts, as in fio.
     pub fn stack(&mut self, other: &Self) {
         self.n += other.n;
         self.min += other.min;
@@ -77,14 +77,14 @@ pub struct LatStat {
 }
 
 impl LatStat {
-    /// Takes in one latency.
+    /// Adds one latency.
     #[inline]
     pub fn add(&mut self, value_ns: u64) {
         self.moments.add(value_ns);
         self.bins.record(value_ns);
     }
 
-    /// Takes in all of `other`.
+    /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.moments.merge(&other.moments);
         self.bins.merge(&other.bins);
@@ -96,15 +96,15 @@ impl LatStat {
 pub struct DirStat {
     /// Requests that completed.
     pub total_ios: u64,
-    /// Of them, those that moved fewer bytes than asked.
+    /// Those of them that moved fewer bytes than requested.
     pub short_ios: u64,
     /// Requests that were dropped.
     pub drop_ios: u64,
     /// Bytes moved.
     pub io_bytes: u64,
-    /// Measured time, ms; of several clones the longest.
+    /// Measured time, ms; for several clones, the longest.
     pub runtime_ms: u64,
-    /// From issue to when the engine had taken it; nothing under engines that complete inside submit.
+    /// From issue to acceptance by the engine; empty with engines that complete within submit.
     pub slat: LatStat,
     /// From then to completion.
     pub clat: LatStat,
@@ -125,23 +125,23 @@ pub struct SyncStat {
     pub fsyncs: u64,
     /// Their latency.
     pub lat: LatStat,
-    /// Beyond fio: the commit, from the issue of the last write before a sync to the end of that sync: what a program
-    /// waits for that writes and syncs.
+    /// Not in fio: the commit, from the issue of the last write before a sync to the end of that sync, which is what a
+    /// program that writes and syncs waits for.
     pub commit: LatStat,
 }
 
-/// How many requests were in flight, handed over at once, and taken back at once.
+/// How many requests were in flight, submitted together, and completed together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DepthStat {
-    /// In flight when a request was issued, its own included: 1, 2, 4, 8, 16, 32, 64 and more.
+    /// In flight when a request was issued, including itself: 1, 2, 4, 8, 16, 32, 64 and more.
     pub level: [u64; 7],
-    /// Handed over in one go: 0, up to 4, 8, 16, 32, 64, more.
+    /// Submitted in one go: 0, up to 4, 8, 16, 32, 64, more.
     pub submit: [u64; 7],
-    /// Taken back in one go: likewise.
+    /// Completed in one go: likewise.
     pub complete: [u64; 7],
-    /// Times anything was handed over.
+    /// Number of submissions.
     pub submits: u64,
-    /// Times anything was taken back.
+    /// Number of times completions were collected.
     pub completes: u64,
 }
 
@@ -156,14 +156,14 @@ pub struct LatencyBuckets {
     pub ms: [u64; 12],
 }
 
-/// The search for a depth that keeps to a latency.
+/// The search for a depth that meets a latency target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LatencyTarget {
     /// The depth found.
     pub depth: u32,
-    /// The latency asked for, us.
+    /// The target latency, us.
     pub target_us: u64,
-    /// Of how many requests, percent.
+    /// The share of requests that must meet it, percent.
     pub percentile: f64,
     /// How long each depth was tried, us.
     pub window_us: u64,
@@ -174,7 +174,7 @@ pub struct LatencyTarget {
 pub struct SteadyState {
     /// As given: `iops:0.3%`, `bw_slope:0.1%`.
     pub criterion: String,
-    /// The time over which it has to hold, s.
+    /// The time over which it must hold, s.
     pub duration_s: u64,
     /// Whether it held.
     pub attained: bool,
@@ -201,9 +201,9 @@ pub struct JobStat {
     pub pid: u32,
     /// When it began, ms since the Unix epoch.
     pub job_start_ms: u64,
-    /// Whole time of it, s, rounded up: layout and verification included.
+    /// Total time, s, rounded up, including layout and verification.
     pub elapsed_s: u64,
-    /// Total run time of all members, ms: what processor shares are of.
+    /// Total run time of all members, ms: the base of processor shares.
     pub job_runtime_ms: u64,
     /// errno of the first error, 0 for none.
     pub error: i32,
@@ -221,14 +221,14 @@ pub struct JobStat {
     pub buckets: LatencyBuckets,
     /// Processor time, switches, faults.
     pub cost: ThreadCost,
-    /// The latency search, where there was one.
+    /// The latency search, if there was one.
     pub latency_target: Option<LatencyTarget>,
-    /// Steady state, where it was asked for.
+    /// Steady state, if requested.
     pub steadystate: Option<SteadyState>,
 }
 
 impl DirStat {
-    /// Takes in the same direction of another clone, or another direction of the same one: what ran side by side.
+    /// Adds the same direction of another clone, or another direction of the same one, which ran at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.total_ios += other.total_ios;
         self.short_ios += other.short_ios;
@@ -244,7 +244,7 @@ impl DirStat {
 }
 
 impl SyncStat {
-    /// Takes in those of another clone.
+    /// Adds those of another clone.
     pub fn merge(&mut self, other: &Self) {
         self.total_ios += other.total_ios;
         self.fsyncs += other.fsyncs;
@@ -254,9 +254,9 @@ impl SyncStat {
 }
 
 impl JobStat {
-    /// Takes in another clone or job of the same reporting group, as fio's `group_reporting` does: counts, histograms,
-    /// processor time and job run times add up; of measured times the longest counts; sampled bandwidth and IOPS are
-    /// stacked; the first error, latency search and steady state stay.
+    /// Adds another clone or job of the same reporting group, like fio's `group_reporting`: counts, histograms,
+    /// processor time and job run times add up; the longest measured time is kept; sampled bandwidth and IOPS are
+    /// stacked; the first error, latency search and steady state are kept.
     pub fn merge(&mut self, other: &Self) {
         if self.members == 0 {
             *self = other.clone();
@@ -331,20 +331,20 @@ fn bucket(value: u64) -> usize {
 }
 
 impl DepthStat {
-    /// A request was issued while so many were in flight, itself included.
+    /// A request was issued while this many were in flight, including itself.
     #[inline]
     pub fn issued(&mut self, in_flight: u32) {
         self.level[(in_flight.max(1).ilog2() as usize).min(6)] += 1;
     }
 
-    /// So many were handed over in one go.
+    /// This many were submitted in one go.
     #[inline]
     pub fn submitted(&mut self, count: u32) {
         self.submit[batch(count)] += 1;
         self.submits += 1;
     }
 
-    /// So many were taken back in one go.
+    /// This many were completed in one go.
     #[inline]
     pub fn completed(&mut self, count: u32) {
         self.complete[batch(count)] += 1;

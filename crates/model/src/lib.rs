@@ -1,4 +1,4 @@
-//! Plain data shared by every other crate: what was asked, what will run, what was measured, what it means.
+//! Plain data shared by every other crate: what was requested, what will run, what was measured, what it means.
 //!
 //! No threads, no I/O, no `unsafe`; everything here can be built by hand in a test.
 #![forbid(unsafe_code)]
@@ -58,5 +58,5 @@ pub use subject::Subject;
 pub use units::Bytes;
 pub use verdict::{Grade, Thresholds, Verdict};
 
-/// Version of the JSON that `--json`, `-o` and the store write. Raised when a reader could break.
+/// Version of the JSON that `--json`, `-o` and the store write. Incremented when a change could break readers.
 pub const SCHEMA_VERSION: u32 = 3;

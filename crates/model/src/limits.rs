@@ -1,4 +1,4 @@
-//! Rate limits of a disk: what was found, and what was only not reached.
+//! Rate limits of a disk: those that were found, and those that were not reached.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,24 +42,25 @@ pub enum Quantity {
     Bytes,
 }
 
-/// What is known of one limit.
+/// What is known about one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
     /// Which requests.
     pub direction: Direction,
     /// What it counts.
     pub quantity: Quantity,
-    /// Whether a limit was reached. If not, `sustained` is what the disk did: the limit, if any, is at least that.
+    /// Whether a limit was reached. If not, `sustained` is what the disk delivered: the limit, if any, is at least
+    /// that.
     pub reached: bool,
     /// Requests or bytes per second.
     pub sustained: Estimate,
-    /// For how long the sustained rate was watched, ns. What a longer burst hides is not known.
+    /// How long the sustained rate was watched, ns. What a longer burst hides is unknown.
     pub watched_ns: u64,
     /// Block size at which it was measured.
     pub block: Bytes,
-    /// Burst above the sustained rate, where one was seen to end.
+    /// Burst above the sustained rate, if one was seen to end.
     pub burst: Option<Burst>,
-    /// What speaks for a limit, or why none was reached.
+    /// The evidence for a limit, or why none was reached.
     pub evidence: Vec<Evidence>,
 }
 
@@ -72,7 +73,7 @@ pub struct Burst {
     pub rate: Estimate,
     /// How long it lasted under the load, ns.
     pub lasted_ns: u64,
-    /// Requests or bytes per second earned back while idle; absent where no pause was made.
+    /// Requests or bytes per second regained while idle; absent if there was no pause.
     pub refill: Option<Estimate>,
 }
 
@@ -81,7 +82,7 @@ pub struct Burst {
 pub struct Evidence {
     /// Stable name: `same_at_other_size`, `same_at_other_depth`, `pinned`, `slices`, `round`, `burst_ended`, ...
     pub id: String,
-    /// Whether it speaks for a limit.
+    /// Whether it is evidence for a limit.
     pub speaks_for: bool,
     /// The figures.
     pub text: String,
@@ -94,37 +95,37 @@ pub struct Binding {
     pub direction: Direction,
     /// Block size.
     pub block: Bytes,
-    /// The limit that decides; absent where none was reached.
+    /// The limit that decides; absent if none was reached.
     pub by: Option<Quantity>,
-    /// Requests per second the limits allow, or that the disk did.
+    /// Requests per second that the limits allow, or that the disk delivered.
     pub iops: f64,
     /// Whether `iops` was measured at this size rather than worked out from the limits.
     pub measured: bool,
 }
 
-/// A published tier that the figures fit.
+/// A published performance tier that matches the figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TierMatch {
     /// Its name.
     pub name: String,
     /// Where its figures are published.
     pub source: String,
-    /// Figures that fit, in words.
+    /// The matching figures, in words.
     pub fits: String,
-    /// How many of its published figures fit.
+    /// How many of its published figures match.
     pub agree: u32,
 }
 
-/// All that a run says of a disk's limits.
+/// Everything a run says about a disk's limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// One for each direction and quantity that was measured.
     pub limits: Vec<Limit>,
     /// Which limit decides at which block size.
     pub binding: Vec<Binding>,
-    /// Whether reads and writes draw on the same budget; absent where that could not be determined.
+    /// Whether reads and writes share the same budget; absent if that could not be determined.
     pub shared: Option<bool>,
-    /// Published tiers that fit, the best first.
+    /// Matching published tiers, the best match first.
     pub tiers: Vec<TierMatch>,
 }
 

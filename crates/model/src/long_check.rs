@@ -1,4 +1,4 @@
-//! A check over hours: the grade of each of its hours, beside the one of the whole time.
+//! A check over hours: the grade of each hour, in addition to that of the whole time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,19 +10,19 @@ use crate::verdict::Grade;
 /// What a check over hours found about its hours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LongCheckSummary {
-    /// Time that the figures speak for, as planned, ns.
+    /// Time that the figures represent, as planned, ns.
     pub duration_ns: u64,
     /// Rounds that were planned.
     pub rounds_planned: u32,
     /// Rounds that were measured.
     pub rounds: u32,
-    /// Hours of the time so far without a round: nothing is known of them.
+    /// Hours so far without a round: nothing is known about them.
     pub unseen_hours: u32,
-    /// Share of the time in which the disk was used, preparation included, 0..1.
+    /// Share of the time in which the disk was used, including preparation, 0..1.
     pub busy_share: f64,
-    /// Bytes written, preparation included.
+    /// Bytes written, including preparation.
     pub written_bytes: u64,
-    /// How often it was resumed and went on to measure.
+    /// How many times it was resumed and measured more.
     pub resumed: u32,
     /// Each criterion of each class, in the order of the verdicts.
     pub criteria: Vec<Hours>,
@@ -46,9 +46,9 @@ pub struct Hour {
     pub from_unix_ns: u64,
     /// Rounds measured in it.
     pub rounds: u32,
-    /// The figure of that hour; absent where there is none.
+    /// The figure for that hour; absent if there is none.
     pub figure: Option<Estimate>,
-    /// Its grade, by the same rule as the whole time's.
+    /// Its grade, by the same rule as for the whole time.
     pub grade: Grade,
 }
 

@@ -1,5 +1,5 @@
-//! One run of any tool as its figures, which is what `compare` sets side by side: a [`crate::Record`] of qd1, or what
-//! another tool wrote.
+//! The figures of one run of any tool, which is what `compare` works on: a [`crate::Record`] of qd1, or the output of
+//! another tool.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,23 +13,23 @@ use crate::units::Bytes;
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What it is called: a run's id, or a file and what it has in it.
+    /// Its name: a run's id, or a file and what it contains.
     pub label: String,
     /// Tool and version.
     pub tool: String,
-    /// Wall clock at the start, ns since the Unix epoch, where it is known.
+    /// Wall clock at the start, ns since the Unix epoch, if known.
     pub started_unix_ns: Option<u64>,
-    /// What is known of where and how it was measured, besides the tool.
+    /// What is known about where and how it was measured, besides the tool.
     pub circumstances: Vec<Circumstance>,
     /// Its steps, in order.
     pub steps: Vec<MeasuredStep>,
-    /// What its source does not have and a comparison would need, a sentence each.
+    /// What a comparison would need but its source does not contain, one sentence each.
     pub missing: Vec<String>,
-    /// Whether intervals of its figures are as if operations did not depend on each other: by themselves they prove nothing.
+    /// Whether the intervals of its figures assume independent operations: on their own they prove nothing.
     pub is_without_course: bool,
 }
 
-/// One thing that is known of where and how a run was measured.
+/// One fact about where and how a run was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Circumstance {
     /// Which.
@@ -38,7 +38,7 @@ pub struct Circumstance {
     pub value: String,
 }
 
-/// A circumstance of a run that runs may differ in.
+/// A circumstance in which runs may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aspect {
@@ -46,7 +46,7 @@ pub enum Aspect {
     Host,
     /// Vendor and product, an instance type on some clouds.
     Instance,
-    /// Where the machine stands, as its provider calls it.
+    /// Where the machine is located, in its provider's terms.
     Region,
     /// What the machine costs, with currency and time.
     Price,
@@ -66,13 +66,13 @@ pub enum Aspect {
     Memory,
     /// Name and version of the tool.
     Tool,
-    /// What is run: suite or job.
+    /// What was run: suite or job.
     Suite,
     /// Size of the test file.
     Size,
     /// Engine of a step.
     Engine,
-    /// Findings that spoil a run: other traffic, steal, a limit that cut in, a place that is no disk.
+    /// Findings that spoil a run: other traffic, steal, a limit that took effect, a place that is not a disk.
     Spoiled,
     /// Whether it was ended early.
     Interrupted,
@@ -102,8 +102,8 @@ impl Aspect {
         }
     }
 
-    /// Returns why runs that differ in it may mislead whoever compares their disks; `None` where that is mostly what is
-    /// compared.
+    /// Returns why differences in it may mislead someone who compares disks; `None` if that is usually what the user
+    /// wants to compare.
     pub const fn warning(self) -> Option<&'static str> {
         match self {
             Self::Host
@@ -115,14 +115,14 @@ impl Aspect {
             | Self::WriteCache
             | Self::Suite => None,
             Self::Instance => Some("another machine type has other limits and processors"),
-            Self::Kernel => Some("another kernel may take other ways to the disk"),
+            Self::Kernel => Some("another kernel may use the disk differently"),
             Self::Processors => Some("short latencies are partly processor time"),
-            Self::Memory => Some("more memory caches more of what is buffered"),
+            Self::Memory => Some("more memory caches more of the buffered data"),
             Self::Tool => Some("tools count and time differently"),
             Self::Size => Some("a small test file may fit into a cache where a large one does not"),
             Self::Engine => Some("engines differ in overhead, which is part of the figures at depth one"),
-            Self::Spoiled => Some("that run measured more than the disk"),
-            Self::Interrupted => Some("what came later was not measured"),
+            Self::Spoiled => Some("that run did not measure the disk alone"),
+            Self::Interrupted => Some("later steps were not measured"),
         }
     }
 }
@@ -134,34 +134,34 @@ pub struct MeasuredStep {
     pub name: String,
     /// One line for people; may be empty.
     pub title: String,
-    /// What it does, where that can be put so.
+    /// What it does, if it can be expressed this way.
     pub does: Option<Does>,
-    /// Engine that ran; empty where it is not known.
+    /// Engine that ran; empty if unknown.
     pub engine: String,
     /// One per kind of operation.
     pub streams: Vec<MeasuredStream>,
-    /// Why its figures cannot be used; empty where they can.
+    /// Why its figures cannot be used; empty if they can.
     pub fault: String,
-    /// Whether a finding says that its figures are not those of the disk alone.
+    /// Whether a finding says that its figures are not only those of the disk.
     pub is_spoiled: bool,
-    /// Where it is spoiled, the figures of which it is known how much that explains.
+    /// If it is spoiled, the figures for which the size of the effect is known.
     #[serde(default)]
     pub explained: Vec<Explained>,
 }
 
-/// How much of a figure what spoiled its step explains at most.
+/// The maximum effect on a figure of what spoiled its step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Kind of operation.
     pub class: OpClass,
     /// Which figure: the name of its [`crate::metric::Metric`].
     pub metric: String,
-    /// How many times as good it may be without that, at most.
+    /// How many times better it would be without that, at most.
     pub factor: f64,
 }
 
 impl MeasuredStep {
-    /// Returns how many times as good a figure may be at most without what spoiled the step; `None` where nobody knows.
+    /// Returns how many times better a figure could be, at most, without what spoiled the step; `None` if unknown.
     pub fn explained(&self, class: OpClass, metric: &str) -> Option<f64> {
         if !self.is_spoiled {
             return Some(1.0);
@@ -181,14 +181,14 @@ pub struct MeasuredStream {
     pub figures: Vec<(&'static str, Estimate)>,
 }
 
-/// Figures whose metrics are known; others are of another version.
+/// Figures whose metrics are known; others are from another version.
 fn known_figures<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(&'static str, Estimate)>, D::Error> {
     let all = Vec::<(String, Estimate)>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|(name, figure)| Some((metric(&name)?.name, figure))).collect())
 }
 
 impl MeasuredStream {
-    /// Returns the figures of a summed up stream.
+    /// Returns the figures of a summarized stream.
     pub fn of(stream: &StreamSummary) -> Self {
         let figures = METRICS.iter().filter_map(|metric| Some((metric.name, (metric.get)(stream)?)));
         Self { class: stream.class, figures: figures.collect() }
@@ -200,7 +200,7 @@ impl MeasuredStream {
     }
 }
 
-/// What a step does, as far as steps of different tools can be compared by it.
+/// What a step does, in terms that are comparable between tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Does {
     /// Direction and order.
@@ -209,19 +209,19 @@ pub struct Does {
     pub rwmixread: u8,
     /// Block size, bytes.
     pub block: u32,
-    /// Requests in flight, of all workers.
+    /// Requests in flight, in all workers.
     pub in_flight: u32,
     /// Whether each write is made durable.
     pub commits: bool,
-    /// Writes from one sync to the next where that is not each; 0 for none.
+    /// Writes from one sync to the next, if not after each write; 0 for none.
     pub sync_every: u32,
-    /// Whether it bypasses the page cache; `None` where that is not known.
+    /// Whether it bypasses the page cache; `None` if unknown.
     pub direct: Option<bool>,
 }
 
 impl Does {
-    /// Returns what a planned step does on a test file of `whole` bytes; `None` for what no other tool has in the same way:
-    /// file operations, several block sizes, a rate, a load beside it, a part of the file.
+    /// Returns what a planned step does on a test file of `whole` bytes; `None` for features that no other tool has in
+    /// the same way: file operations, several block sizes, a rate, a background load, a part of the file.
     pub fn of(step: &StepPlan, whole: Bytes) -> Option<Self> {
         let Work::Io(io) = &step.work else { return None };
         let is_plain = step.background.is_empty() && io.blocks.len() == 1 && !io.arrival.is_open();
@@ -255,7 +255,7 @@ impl Does {
         let commits = match (self.commits, self.sync_every) {
             (true, _) => ", each durable".to_owned(),
             (false, 0) => String::new(),
-            (false, every) => format!(", a sync every {every} writes"),
+            (false, every) => format!(", sync every {every} writes"),
         };
         format!("{}{mix} {block}, {} in flight{commits}", self.rw.name(), self.in_flight)
     }

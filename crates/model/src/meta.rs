@@ -7,14 +7,14 @@ use crate::figure::Estimate;
 use crate::files::{FileOp, FileOrder};
 use crate::op::Ended;
 
-/// bonnie++ counts files in these.
+/// bonnie++'s unit for the number of files.
 pub const BONNIE_UNIT: u64 = 1024;
-/// Random reads that bonnie++ makes.
+/// Number of random reads that bonnie++ makes.
 pub const BONNIE_SEEKS: u64 = 8192;
-/// Processes that share them.
+/// Number of processes among which they are divided.
 pub const BONNIE_SEEKERS: u32 = 5;
 
-/// What was found about files.
+/// Results of file operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Meta {
     /// A row for each step that does one thing with files.
@@ -32,19 +32,19 @@ pub struct MetaRow {
     pub order: FileOrder,
     /// Operations that succeeded.
     pub ios: u64,
-    /// How many were to be done; 0 where time alone decides.
+    /// How many were planned; 0 if only the time decides.
     pub wanted: u64,
     /// Operations that failed.
     pub errors: u64,
     /// Why it ended.
     pub ended: Ended,
-    /// Time taken, ns, the final sync included.
+    /// Time taken, ns, including the final sync.
     pub elapsed_ns: u64,
-    /// Operations over the time taken: what happened, and no estimate of what would happen again.
+    /// Operations divided by the time taken: an observation, not an estimate of what another run would give.
     pub seen_per_second: f64,
     /// The same for bytes.
     pub seen_bytes_per_second: f64,
-    /// Operations per second, of all workers together.
+    /// Operations per second of all workers together.
     pub per_second: Estimate,
     /// Bytes per second; absent where no bytes move.
     pub bytes_per_second: Option<Estimate>,
@@ -54,10 +54,10 @@ pub struct MetaRow {
     pub lat_p99_ns: Estimate,
     /// Slowest seen, ns: an observation, not an estimate.
     pub lat_max_ns: u64,
-    /// Median of the syncs inside the operations, ns; absent where they have none.
+    /// Median of the syncs within the operations, ns; absent if they have none.
     pub sync_p50_ns: Option<Estimate>,
     /// 99th percentile of them, ns.
     pub sync_p99_ns: Option<Estimate>,
-    /// Processor time of the workers over the time taken: 1 is one processor, all the time.
+    /// Processor time of the workers divided by the time taken: 1 is one processor all the time.
     pub cpu_share: f64,
 }

@@ -35,7 +35,7 @@ impl Better {
         }
     }
 
-    /// Whether one interval (low, high) lies on the better side of the other, all of it.
+    /// Whether one interval (low, high) lies entirely on the better side of the other.
     #[must_use]
     pub fn is_surely(self, one: (f64, f64), other: (f64, f64)) -> bool {
         match self {
@@ -44,7 +44,7 @@ impl Better {
         }
     }
 
-    /// One more than the number of intervals in `all` that are surely better than this one.
+    /// One more than the number of intervals in `all` that are significantly better than this one.
     #[must_use]
     pub fn rank(self, one: (f64, f64), all: &[(f64, f64)]) -> usize {
         1 + all.iter().filter(|other| self.is_surely(**other, one)).count()
@@ -62,7 +62,7 @@ pub struct Metric {
     pub unit: Unit,
     /// Better direction.
     pub better: Better,
-    /// Reads it; `None` where the stream has no such figure.
+    /// Reads it; `None` if the stream has no such figure.
     pub get: fn(&StreamSummary) -> Option<Estimate>,
 }
 
@@ -111,7 +111,7 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 }
 
 impl Unit {
-    /// Whether it is so much in a time.
+    /// Whether it is a rate.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::PerSecond | Self::BytesPerSecond)
     }

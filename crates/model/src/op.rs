@@ -21,9 +21,9 @@ pub enum OpClass {
     Stat,
     /// Unlink of a file.
     Delete,
-    /// Open a file, read it whole, close it.
+    /// Open a file, read all of it, close it.
     Open,
-    /// Read a directory whole.
+    /// Read a whole directory.
     List,
     /// Rename a file.
     Rename,
@@ -35,7 +35,7 @@ pub enum OpClass {
     Seek,
     /// A transaction of a database, from its beginning to its commit.
     Transaction,
-    /// A read, write or trim, of a tool that does not tell them apart.
+    /// A read, write or trim, from a tool that does not distinguish them.
     Mixed,
 }
 

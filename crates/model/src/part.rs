@@ -1,4 +1,4 @@
-//! What a report has beside its figures, findings and verdicts, by the kind of run: one row for each.
+//! What a report contains in addition to its figures, findings and verdicts, by kind of run: one row for each.
 
 use std::borrow::Cow;
 
@@ -25,13 +25,13 @@ use crate::verdict::{Durability, Grade, Impression, Judged, Verdict};
 pub trait IsPart: Sized {
     /// Returns it, if the part is of this type.
     fn of(part: &Part) -> Option<&Self>;
-    /// The same, to change it.
+    /// The same, mutably.
     fn of_mut(part: &mut Part) -> Option<&mut Self>;
     /// Returns it as a part.
     fn into_part(self) -> Part;
 }
 
-/// Makes [`Part`], and the JSON document of a report, in which each part has a key of its own.
+/// Defines [`Part`], and the JSON document of a report, in which each part has its own key.
 macro_rules! parts {
     ($($(#[doc = $doc:literal])+ $name:ident($kind:ty) in $key:ident;)+) => {
         /// A part of a report that belongs to one kind of run.
@@ -62,13 +62,13 @@ macro_rules! parts {
             schema_version: u32,
             /// Grades per class of workload.
             verdicts: Cow<'a, [Verdict]>,
-            /// What commits and reads are like, in a word each; empty in other runs than a check of a disk.
+            /// Commits and reads, described in one word each; empty except in a check of a disk.
             #[serde(default, skip_serializing_if = "is_empty")]
             impressions: Cow<'a, [Impression]>,
-            /// Whether flushes write out what was written; absent in other runs than a check of a disk with commits.
+            /// Whether flushes write data out; absent except in a check of a disk with commits.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             durability: Option<Cow<'a, Durability>>,
-            /// The suite's own criteria, judged, in its order; absent where it has none.
+            /// The suite's own criteria, judged, in its order; absent if it has none.
             #[serde(default, skip_serializing_if = "is_empty")]
             criteria: Cow<'a, [Judged]>,
             /// Conclusions, the most severe first.
@@ -76,10 +76,10 @@ macro_rules! parts {
             $($(#[doc = $doc])+
             #[serde(default, skip_serializing_if = "Option::is_none")]
             $key: Option<Cow<'a, $kind>>,)+
-            /// Where the disk stands among those that others published; empty in other runs than a check of a disk.
+            /// How the disk ranks among published results; empty except in a check of a disk.
             #[serde(default, skip_serializing_if = "is_empty")]
             standings: Cow<'a, [Standing]>,
-            /// Where it stands among VPS that somebody measured alike; empty in other runs than a check of a disk.
+            /// How it ranks among VPS measured in the same way; empty except in a check of a disk.
             #[serde(default, skip_serializing_if = "is_empty")]
             among_vps: Cow<'a, [AmongVps]>,
             /// Figures with their intervals.
@@ -126,30 +126,30 @@ macro_rules! parts {
     };
 }
 
-// In the order in which a report has them: what a command is asked for comes before what a check has as well.
+// In the order of a report: a command's own answer comes before parts that a check has as well.
 parts! {
-    /// Filesystems beside each other; absent in other runs.
+    /// Filesystems side by side; absent in other runs.
     Filesystems(Comparison) in filesystems;
-    /// Rate limits; absent in runs of other commands than `limits`.
+    /// Rate limits; absent except in runs of `limits`.
     Limits(Limits) in limits;
-    /// What databases will do on the disk; absent where it was not asked for.
+    /// What databases will do on the disk; absent unless requested.
     Prediction(Prediction) in prediction;
     /// The hours of a check over hours; absent in other runs.
     LongCheck(LongCheckSummary) in over;
     /// The surface of a sweep; absent in other runs.
     Sweep(Surface) in sweep;
-    /// What was found about files; absent in runs that measure none alone.
+    /// Results of file operations; absent in runs that do not measure them separately.
     Meta(Meta) in meta;
-    /// Ways to make writes durable; absent in runs of other commands than `sync`.
+    /// Ways to make writes durable; absent except in runs of `sync`.
     Sync(SyncTable) in sync;
-    /// What a real program's own counters come to; absent in other runs.
+    /// Results from a real program's own counters; absent in other runs.
     App(AppSummary) in app;
-    /// What kind of storage it is; absent where too little was measured to say anything.
+    /// What kind of storage it is; absent if too little was measured to say anything.
     Identity(Identity) in identity;
 }
 
 impl Part {
-    /// Returns the grades that rules of its own came to.
+    /// Returns the grades from its own rules.
     #[must_use]
     pub fn grades(&self) -> Vec<Grade> {
         let Self::App(app) = self else { return Vec::new() };

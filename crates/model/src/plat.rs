@@ -1,4 +1,4 @@
-//! fio's latency bins, so that what reads fio's JSON+ and histogram logs reads ours: 29 groups of 64 bins.
+//! fio's latency bins, so that programs that read fio's JSON+ and histogram logs can read ours: 29 groups of 64 bins.
 //!
 //! Values below 128 have a bin each; above, each power of two is cut into 64. A value read back is the middle of its
 //! bin, at most 1/128 off.
@@ -23,7 +23,7 @@ impl Default for PlatHist {
     }
 }
 
-/// The bin of a value; the last one also holds what lies above.
+/// The bin of a value; the last one also holds larger values.
 #[inline]
 pub const fn plat_index(value_ns: u64) -> usize {
     if value_ns < 2 * PER_GROUP as u64 {
@@ -93,14 +93,14 @@ impl PlatHist {
     }
 }
 
-/// The rank of a percentile among `n` values, from 1: `ceil(p / 100 * n)` without any rounding, as fio's (which computes
-/// in extended precision) is in effect. It matters: 99.95 has no exact representation and is a little more than it looks,
-/// so of 2,000 values it asks for the last, not for number 1,999, to which a computation in doubles rounds.
+/// The rank of a percentile among `n` values, from 1: `ceil(p / 100 * n)` without any rounding, which is in effect what
+/// fio does (in extended precision). It matters: 99.95 has no exact representation and is slightly more than it looks,
+/// so of 2,000 values it selects the last, not number 1,999, to which a computation in doubles rounds.
 fn rank(percentile: f64, n: u64) -> u64 {
     if percentile <= 0.0 || n == 0 {
         return 1;
     }
-    // percentile = mantissa / 2^shift; what is too small for this form is of rank 1 anyway.
+    // percentile = mantissa / 2^shift; anything too small for this form has rank 1 anyway.
     let bits = percentile.to_bits();
     let (mantissa, shift) = ((bits & ((1 << 52) - 1)) | (1 << 52), 1075 - (bits >> 52));
     if shift > 120 {

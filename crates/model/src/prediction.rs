@@ -1,4 +1,4 @@
-//! What databases will do on a disk, worked out from its commits.
+//! What databases will do on a disk, computed from its commits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Predicts {
     }
 }
 
-/// What holds a program back.
+/// What limits a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -60,30 +60,30 @@ pub enum Bound {
     Locks,
 }
 
-/// How a measured figure stands to the true one.
+/// How a measured figure relates to the true one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Exactness {
-    /// It is the figure.
+    /// It is the true figure.
     Measured,
-    /// The figure is larger: no more was tried.
+    /// The true figure is larger: nothing higher was tried.
     AtLeast,
-    /// The figure is smaller: no less was tried.
+    /// The true figure is smaller: nothing lower was tried.
     Below,
 }
 
-/// What came of the program itself.
+/// The result of running the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// The same figure.
     pub value: Estimate,
-    /// How it stands to the true one.
+    /// How it relates to the true one.
     pub exactness: Exactness,
-    /// predicted / measured - 1, or 0 where no more than a bound was measured and that holds.
+    /// predicted / measured - 1, or 0 if only a bound was measured and the prediction is within it.
     pub error: Option<f64>,
     /// Whether the predicted interval holds what was measured.
     pub holds: bool,
-    /// What was predicted before any program ran: what the disk did differently since is not in it.
+    /// The prediction before any program ran: changes of the disk since then are not in it.
     #[serde(default)]
     pub at_first: Option<f64>,
     /// The error of that.
@@ -96,14 +96,15 @@ pub struct Verified {
 pub struct Predicted {
     /// Of what.
     pub what: Predicts,
-    /// Clients at once; 1 where the program has no such number.
+    /// Number of concurrent clients; 1 if the program has no such setting.
     pub clients: u32,
-    /// The figure, with an interval that holds what the data leaves open and what the model has been off by; 0 where the
-    /// program cannot keep its bound at any rate. Where the program was run, from the commits before it and after it.
+    /// The figure, with an interval that covers the uncertainty of the data and the past error of the model; 0 if the
+    /// program cannot meet its bound at any rate. If the program was run, it is based on the commits before and after
+    /// it.
     pub value: Estimate,
-    /// What holds it back most.
+    /// What limits it most.
     pub bound: Bound,
-    /// Disks of this machine on which the program ran before: by what it was off there the figure is corrected.
+    /// Number of disks of this machine on which the program ran before: the figure is corrected by the error there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disks_before: u32,
     /// What was measured when the program itself was run afterwards (`--verify`).
@@ -116,7 +117,7 @@ const fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// All that is predicted from one Record.
+/// Everything that is predicted from one Record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The figures.

@@ -1,5 +1,5 @@
-//! Names from outside (job files, suites, paths, models of disks) as a terminal may show them: without the characters
-//! that would move its cursor, change its title or turn the text around.
+//! Makes names from outside (job files, suites, paths, models of disks) safe to show in a terminal: without characters
+//! that would move its cursor, change its title or reverse the text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,8 +15,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     written_out(text, |letter| letter != '\n' && is_hidden(letter))
 }
 
-/// Returns a whole output as a terminal may have it: with its lines, tabs and colours, and all else that a terminal would obey
-/// written out as JSON does (`\u001b`), so that a document stays the same document.
+/// Returns a whole output made safe for a terminal: lines, tabs and colours are kept, and everything else that a
+/// terminal would obey is escaped as in JSON (`\u001b`), so that a document keeps its meaning.
 pub fn printable_output(text: &str) -> Cow<'_, str> {
     const COLOR: &str = "\u{1b}[";
     let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_hidden(letter);
@@ -49,7 +49,7 @@ pub fn printable_output(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a terminal shows something else than a letter for it.
+/// Whether a terminal shows something other than a letter for it.
 pub fn is_hidden(letter: char) -> bool {
     let separates = matches!(letter, '\u{2028}' | '\u{2029}');
     let turns =

@@ -9,19 +9,19 @@ use crate::verdict::Verdict;
 pub struct Ranking {
     /// All of them, in the order of their names.
     pub disks: Vec<RankedDisk>,
-    /// Grades by class of workload, of the disks whose runs were judged by classes, the best disk first.
+    /// Grades by class of workload, for the disks whose runs were judged by classes, the best disk first.
     pub graded: Vec<GradedDisk>,
-    /// How many times as long operations take as on the best, in the geometric mean over the kinds of operation that all
-    /// disks have that have any in common with the one with the most; absent with fewer than two kinds.
+    /// How many times as long operations take as on the best disk, as the geometric mean over the kinds of operation
+    /// shared by all disks that share any with the disk that has the most; absent with fewer than two kinds.
     pub overall: Option<Vec<Place>>,
-    /// One for each figure that two disks have at least, in the order of the steps.
+    /// One for each figure that at least two disks have, in the order of the steps.
     pub lists: Vec<RankList>,
-    /// Products of which there are several hosts, for each of the leading figures.
+    /// Products with several hosts, for each of the leading figures.
     pub products: Vec<OfProduct>,
 }
 
 impl Ranking {
-    /// Whether the disk of this number is in any list.
+    /// Whether the disk with this number is in any list.
     #[must_use]
     pub fn has(&self, disk: usize) -> bool {
         self.lists.iter().flat_map(|list| &list.places).any(|place| place.disk == disk)
@@ -33,11 +33,11 @@ impl Ranking {
 pub struct RankedDisk {
     /// Its name.
     pub name: String,
-    /// How many runs there are of it.
+    /// Number of its runs.
     pub runs: usize,
     /// Tools that ran them, each once.
     pub tools: Vec<String>,
-    /// The product that it is of, where its results say so.
+    /// The product it belongs to, if its results say so.
     pub product: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct GradedDisk {
     pub classes: Vec<ClassGrade>,
 }
 
-/// A class of workload on a disk of one or more runs.
+/// A class of workload on a disk with one or more runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassGrade {
     /// The verdict of the worst run.
@@ -91,7 +91,7 @@ pub struct RankList {
     pub op: OpClass,
     /// Which figure: the name of a [`crate::metric::Metric`].
     pub metric: String,
-    /// Whether it is among the first that users of the step notice.
+    /// Whether it is among the figures that users of the step notice first.
     pub leads: bool,
     /// The best first; those without a rank last.
     pub places: Vec<Place>,
@@ -102,11 +102,11 @@ pub struct RankList {
 pub struct Place {
     /// The disk, by its number in the ranking.
     pub disk: usize,
-    /// Its rank: one more than the number of disks that are surely better. Absent without an interval, and where
-    /// something else than the disk spoilt the step of a single run.
+    /// Its rank: one more than the number of disks that are significantly better. Absent without an interval, and if
+    /// something other than the disk spoiled the step of a single run.
     pub rank: Option<usize>,
-    /// The figure, geometric mean over its runs; its interval holds together with those of the list, in 95 of 100 lists.
+    /// The figure, geometric mean over its runs; in 95 of 100 lists, all intervals of the list hold.
     pub figure: Estimate,
-    /// Whether something else than the disk spoilt the step.
+    /// Whether something other than the disk spoiled the step.
     pub is_spoiled: bool,
 }

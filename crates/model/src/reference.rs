@@ -1,11 +1,11 @@
-//! Where a disk stands among those that others published.
+//! How a disk ranks among published results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::StorageKind;
 
-/// Where it stands, by one figure.
+/// Its rank by one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Standing {
     /// `reads` or `commits`.
@@ -14,13 +14,13 @@ pub struct Standing {
     pub median_ns: f64,
     /// How many published results are slower.
     pub slower: u32,
-    /// How many there are.
+    /// Number of results.
     pub of: u32,
     /// The kinds that have results, in the order of tables.
     pub kinds: Vec<Published>,
 }
 
-/// What was published of one kind.
+/// The published results for one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
     /// The kind.
@@ -35,19 +35,19 @@ pub struct Published {
     pub most_ns: f64,
 }
 
-/// Where it stands among virtual machines that were measured alike, by one figure of appends that are made durable one at a
+/// Its rank among virtual machines measured in the same way, by one figure for appends that are made durable one at a
 /// time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AmongVps {
     /// Which figure: the name of a [`crate::metric::Metric`].
     pub metric: String,
-    /// That measured here, ns.
+    /// The value measured here, ns.
     pub value_ns: f64,
-    /// How many of them are slower.
+    /// How many of the others are slower.
     pub slower: u32,
-    /// How many there are, each once however often it was measured.
+    /// Number of machines, each counted once however often it was measured.
     pub of: u32,
-    /// The shortest of them, ns.
+    /// The shortest value, ns.
     pub least_ns: f64,
     /// The median of all, ns.
     pub median_ns: f64,

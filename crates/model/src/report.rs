@@ -15,19 +15,19 @@ pub struct Report {
     pub schema_version: u32,
     /// Grades per class of workload.
     pub verdicts: Vec<Verdict>,
-    /// What commits and reads are like, in a word each; empty in other runs than a check of a disk.
+    /// Commits and reads, described in one word each; empty except in a check of a disk.
     pub impressions: Vec<Impression>,
-    /// Whether flushes write out what was written; absent in other runs than a check of a disk with commits.
+    /// Whether flushes write data out; absent except in a check of a disk with commits.
     pub durability: Option<Durability>,
-    /// The suite's own criteria, judged, in its order; empty where it has none.
+    /// The suite's own criteria, judged, in its order; empty if it has none.
     pub criteria: Vec<Judged>,
     /// Conclusions, the most severe first.
     pub findings: Vec<Finding>,
-    /// What belongs to the kind of run, the answer to what its command asks first.
+    /// The parts that belong to the kind of run, with the command's own answer first.
     pub parts: Vec<Part>,
-    /// Where the disk stands among those that others published; empty in other runs than a check of a disk.
+    /// How the disk ranks among published results; empty except in a check of a disk.
     pub standings: Vec<Standing>,
-    /// Where it stands among VPS that somebody measured alike; empty in other runs than a check of a disk.
+    /// How it ranks among VPS measured in the same way; empty except in a check of a disk.
     pub among_vps: Vec<AmongVps>,
     /// Figures with their intervals.
     pub summary: Summary,
@@ -36,18 +36,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the part of a type; `None` in runs without it.
+    /// Returns the part with this type; `None` in runs without it.
     #[must_use]
     pub fn part<T: IsPart>(&self) -> Option<&T> {
         self.parts.iter().find_map(T::of)
     }
 
-    /// The same, to change it.
+    /// The same, mutably.
     pub fn part_mut<T: IsPart>(&mut self) -> Option<&mut T> {
         self.parts.iter_mut().find_map(T::of_mut)
     }
 
-    /// Returns the finding that what was measured is no disk, for which no class of workload is judged.
+    /// Returns the finding that the measured place is not a disk, in which case no class of workload is judged.
     #[must_use]
     pub fn no_disk(&self) -> Option<&Finding> {
         no_disk(&self.findings)

@@ -1,7 +1,7 @@
-//! How much memory a document takes once it is read, found out before it is.
+//! Estimates how much memory a document will take before it is read.
 //!
-//! A byte of text becomes a hundred where it is all brackets, so that the size of a file says little of what reading it
-//! costs. The document is gone through once, as any parser would, and nothing of it is kept.
+//! A byte of text becomes a hundred if it is all brackets, so the size of a file says little about the cost of reading
+//! it. The document is parsed once, and nothing is kept.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -9,46 +9,46 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use crate::hist::values_in;
 use crate::record::packed;
 
-/// What any document may take.
+/// Memory that any document may take.
 const ROOM_MIN: usize = 128 << 20;
-/// And what is larger, for each byte of a document.
+/// For larger documents: memory for each byte.
 const ROOM_PER_BYTE: usize = 2;
-/// The same for each byte of the file that a run of qd1 is in: the rounds of a check over days are many small histograms.
+/// The same for each byte of a file with a qd1 run: the rounds of a check over days are many small histograms.
 const ROOM_PER_BYTE_OF_RUN: usize = 12;
 
-/// What a value takes in a list that grows.
+/// Memory for a value in a growing list.
 const VALUE: usize = 64;
-/// What an object takes that has any member, and each member beside its name.
+/// Memory for a non-empty object, and for each member in addition to its name.
 const OBJECT: usize = 640;
 const MEMBER: usize = 128;
-/// What a text takes besides its letters.
+/// Memory for a text in addition to its characters.
 const TEXT: usize = 16;
-/// Letters that any text of a run may have; each beyond takes so many bytes, since reports repeat names many times.
+/// Length up to which a text in a run is free; each further character takes this many bytes, since reports repeat names
+/// many times.
 const LETTERS: usize = 4096;
 const PER_LETTER: usize = 256;
 
-/// The name of a histogram's encoding, and what each value in it becomes: sixteen bytes in memory, and as many where a report
-/// keeps the record beside what it works out.
+/// The name of a histogram's encoding, and the memory for each value in it: sixteen bytes, and as many again if a
+/// report keeps the record along with its results.
 const HISTOGRAM: &str = "hdr_v2";
 const HISTOGRAM_PER_VALUE: usize = 32;
 
-/// The room that is left for a document. What it takes is bounded by what generic values would; those of a type of their
-/// own are smaller.
+/// The memory left for a document. Its needs are bounded by those of generic values; specific types are smaller.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     left: usize,
     is_exceeded: bool,
-    /// Whether its texts are shown again and again.
+    /// Whether its texts are shown many times.
     is_run: bool,
 }
 
 impl Room {
-    /// Returns the room for a text of so many bytes.
+    /// Returns the room for a text of this many bytes.
     pub fn of(text: usize) -> Self {
         Self { left: ROOM_MIN.max(text.saturating_mul(ROOM_PER_BYTE)), is_exceeded: false, is_run: false }
     }
 
-    /// Returns the room for a run of qd1 in a file of so many bytes, as it is kept.
+    /// Returns the room for a stored qd1 run in a file of this many bytes.
     pub fn of_run(file: usize) -> Self {
         Self { left: ROOM_MIN.max(file.saturating_mul(ROOM_PER_BYTE_OF_RUN)), is_exceeded: false, is_run: true }
     }
@@ -58,10 +58,10 @@ impl Room {
         self.is_exceeded
     }
 
-    /// Goes through a document, and takes what it needs from the room.
+    /// Parses a document, and subtracts what it needs from the room.
     ///
     /// # Errors
-    /// When it is none, or takes more than there is.
+    /// If it is not a valid document, or takes more than is left.
     pub fn take<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
         self.deserialize(document)
     }
@@ -71,7 +71,7 @@ impl Room {
             Some(left) => self.left = left,
             None => {
                 self.is_exceeded = true;
-                return Err(E::custom("it would take too much memory"));
+                return Err(E::custom("reading it would take too much memory"));
             }
         }
         Ok(())
@@ -135,7 +135,7 @@ impl<'de> Visitor<'de> for &mut Room {
     }
 }
 
-/// The name of a member, as far as it says what its text becomes.
+/// The name of a member, if it determines what its text becomes.
 struct Name<'a>(&'a mut Room);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -159,7 +159,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// The value of a member: a text of some names takes what it becomes.
+/// The value of a member: with some names, a text takes the memory of what it becomes.
 struct Member<'a> {
     room: &'a mut Room,
     name: Option<&'static str>,
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Cause: a page of a run whose host had a name of nine megabytes took 2.2 GB.
+    /// Cause: the page for a run whose host name had nine megabytes took 2.2 GB.
     #[test]
     fn a_name_of_megabytes_takes_what_reports_make_of_it() {
         let taken = |letters: usize| {

@@ -1,4 +1,4 @@
-//! What the user asked for, as written: nothing filled in, nothing refused yet.
+//! What the user requested, as written: nothing filled in, nothing refused yet.
 //!
 //! A `Spec` is a suite (a list of jobs, from TOML) and the overrides given as flags. `qd1-app` reads the TOML, expands
 //! its sweeps, and its planner turns the Spec into a [`crate::plan::Plan`].
@@ -30,7 +30,7 @@ pub enum Effort {
     Full,
 }
 
-/// Everything asked for: a suite, the place, and overrides.
+/// Everything requested: a suite, the place, and overrides.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The jobs.
@@ -43,15 +43,15 @@ pub struct Spec {
     pub size: Option<Bytes>,
     /// Longest time of each timed step instead of the suite's, in nanoseconds.
     pub runtime_ns: Option<u64>,
-    /// Only the steps of these names.
+    /// Only the steps with these names.
     pub only: Vec<String>,
     /// Engine for every step instead of the suite's.
     pub engine: Option<EngineChoice>,
-    /// Seed for offsets, data and arrivals; drawn at random where absent.
+    /// Seed for offsets, data and arrivals; random if absent.
     pub seed: Option<u64>,
     /// A block device named a second time: permission to overwrite it.
     pub destroy: Option<PathBuf>,
-    /// Each step of commits once more, while buffered writes and reads go on.
+    /// Repeat each commit step while buffered writes and reads run in the background.
     pub with_load: bool,
     /// Time over which rounds of all steps are spread, ns; absent for a run that measures at once.
     pub over_ns: Option<u64>,
@@ -64,9 +64,9 @@ pub struct Suite {
     pub name: String,
     /// What kind of run it makes.
     pub subject: Subject,
-    /// One line of what it is for.
+    /// One line on its purpose.
     pub title: String,
-    /// Where its jobs and figures come from; may be empty.
+    /// The source of its jobs and figures; may be empty.
     pub source: String,
     /// Size of the shared test file.
     pub size: PerEffort<Bytes>,
@@ -76,7 +76,7 @@ pub struct Suite {
     pub job: Vec<Job>,
     /// What the suite expects of its steps, in the order written.
     pub criteria: Vec<Criterion>,
-    /// What makes it a sweep, where it is one.
+    /// What makes it a sweep, if it is one.
     pub sweep: Option<SweepPlan>,
 }
 
@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for Span {
 pub struct Job {
     /// Short name, for `--only` and as the key in JSON.
     pub name: String,
-    /// One line for people; made up from the other fields where absent.
+    /// One line for people; generated from the other fields if absent.
     pub title: Option<String>,
     /// Longest time this job may take. Default 1 s, 5 s and 20 s.
     pub runtime: Option<PerEffort<Span>>,
@@ -183,7 +183,7 @@ pub struct Job {
     pub ramp_time: Option<Span>,
     /// What to do; absent for `files` jobs.
     pub rw: Option<Rw>,
-    /// Share of reads in percent, for mixed `rw`. Default 50, as fio.
+    /// Share of reads in percent, for mixed `rw`. Default 50, as in fio.
     pub rwmixread: Option<u8>,
     /// Block size.
     pub bs: Option<Bytes>,
@@ -205,13 +205,13 @@ pub struct Job {
     pub size: Option<Bytes>,
     /// Writes zeros.
     pub zero_buffers: Option<bool>,
-    /// Writes data of which so many percent are zeros at the end of each 4 KiB.
+    /// Writes data with this percentage of zeros at the end of each 4 KiB.
     pub buffer_compress_percentage: Option<u8>,
-    /// 100: writes one block of 4 KiB again and again.
+    /// 100: writes the same block of 4 KiB repeatedly.
     pub dedupe_percentage: Option<u8>,
-    /// The least effort at which it runs. Default quick, which is always.
+    /// The lowest effort at which it runs. Default quick, which means always.
     pub effort: Option<Effort>,
-    /// Random offsets without repetition until every block was visited.
+    /// Random offsets without repetition until every block has been visited.
     pub full_coverage: Option<bool>,
     /// Zipf exponent of the random offsets.
     pub zipf_theta: Option<f64>,
@@ -229,19 +229,19 @@ pub struct Job {
     pub adaptive: Option<bool>,
     /// Percentile (0..100) whose interval decides an early stop. Default 99.
     pub stop_percentile: Option<f64>,
-    /// Whether buffered writes and reads go on meanwhile, as load: see docs/suites.md.
+    /// Whether buffered writes and reads run at the same time as a background load: see docs/suites.md.
     pub with_load: Option<bool>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
-    /// In how many visits, spread over the run, its time is measured. Default 1.
+    /// Number of visits, spread over the run, in which it is measured. Default 1.
     pub visits: Option<PerEffort<u32>>,
-    /// Why it cannot run here, where that was found out before; no key of a suite's file.
+    /// Why it cannot run here, if already known; not a key in a suite's file.
     #[serde(skip)]
     pub refused: Option<String>,
 }
 
 impl Job {
-    /// Longest time where a job names none: `--quick`, without flags, `--full`.
+    /// Longest time if a job does not give one: with `--quick`, without flags, with `--full`.
     const RUNTIME: PerEffort<Span> =
         PerEffort { quick: Span(1_000_000_000), default: Span(5_000_000_000), full: Span(20_000_000_000) };
 
@@ -256,13 +256,13 @@ impl Job {
     }
 }
 
-/// A job on files: create, stat and delete small ones, unless it says what else.
+/// A job on files: by default, create, stat and delete small ones.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesJob {
     /// Size of each file, or of the largest; of the one file for operations on a large one.
     pub size: Bytes,
-    /// How many files at most.
+    /// Maximum number of files.
     pub count: u64,
     /// How each is made durable; see [`FileSync`].
     #[serde(default)]
@@ -271,11 +271,11 @@ pub struct FilesJob {
     pub size_min: Option<Bytes>,
     /// Files in a directory. Default all in one.
     pub per_dir: Option<u64>,
-    /// Threads that share the files out. Default 1.
+    /// Number of threads among which the files are divided. Default 1.
     pub workers: Option<u32>,
     /// What is made durable. Default nothing.
     pub fsync: Option<FilesSync>,
-    /// Bytes of one read or write. Default a whole file, at most 1 MiB.
+    /// Bytes per read or write. Default a whole file, at most 1 MiB.
     pub chunk: Option<Bytes>,
     /// What is done, one after another. Default create, stat, delete.
     pub ops: Option<Vec<FileOp>>,

@@ -60,7 +60,7 @@ impl Subject {
     /// Returns the subject of a saved `qd1 run`, from its arguments and the name of its suite.
     fn infer_from_suite(args: &[String], suite: &str) -> Self {
         let first = args.iter().find(|arg| !arg.starts_with('-'));
-        // The suite's name was given, not a user's file that defines a suite of the same name.
+        // The suite was named directly, not through a user's file that defines a suite of the same name.
         let is_builtin = args.iter().any(|arg| arg == suite);
         match suite {
             "check" if is_builtin => Self::Check,

@@ -1,6 +1,6 @@
 //! Suggestions for misspelt names.
 
-/// Longest name that is compared; no option is longer, and the work grows with the square.
+/// Longest name that is compared; no option is longer, and the work grows with the square of the length.
 const LONGEST: usize = 40;
 
 /// Returns the candidate with the fewest edits from `name`, if those are at most a third of its length.

@@ -1,4 +1,4 @@
-//! A sweep: what was asked of it, and the surface over block size, iodepth and rw that the analysis makes of it.
+//! A sweep: its settings, and the surface over block size, iodepth and rw that the analysis makes from it.
 
 use crate::plan::sweep::SweepPlan;
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::figure::Estimate;
 use crate::plan::Rw;
 
-/// The surface: cells, and what follows from them.
+/// The surface: cells, and the conclusions from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Surface {
-    /// What was asked.
+    /// The settings.
     pub asked: SweepPlan,
     /// Every combination measured, by rw, block size and iodepth.
     pub cells: Vec<Cell>,
@@ -29,7 +29,7 @@ pub struct Cell {
     pub rw: Rw,
     /// Block size, bytes.
     pub block: u32,
-    /// Requests asked to be in flight.
+    /// Requested number of requests in flight.
     pub iodepth: u32,
     /// The steps it was measured in, in the order they ran.
     pub steps: Vec<String>,
@@ -47,11 +47,11 @@ pub struct Cell {
     pub lat_p999_ns: Estimate,
     /// Operations per second of each pass.
     pub pass_iops: Vec<f64>,
-    /// Requests in flight on average by Little's law: throughput times mean latency. Has to be `iodepth`.
+    /// Average requests in flight by Little's law: throughput times mean latency. Should equal `iodepth`.
     pub in_flight: f64,
-    /// How far `in_flight` may be from `iodepth`, relative, before it counts.
+    /// How far `in_flight` may be from `iodepth`, relative, before it matters.
     pub in_flight_tolerance: f64,
-    /// Requests in flight on average by the kernel's counters of the device; absent where there are none.
+    /// Average requests in flight by the kernel's counters of the device; absent if there are none.
     pub in_flight_device: Option<f64>,
     /// What is wrong with it.
     pub flags: Vec<CellFlag>,
@@ -61,7 +61,7 @@ pub struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CellFlag {
-    /// Throughput times latency is below the depth asked for: the queue was not kept full.
+    /// Throughput times latency is below the requested depth: the queue was not kept full.
     DepthNotReached,
     /// Throughput times latency is above the depth: the figures contradict each other.
     LittleBroken,
@@ -78,7 +78,7 @@ pub enum CellFlag {
 pub struct Bend {
     /// What is known of it.
     pub state: BendState,
-    /// Where: a value with its interval if seen, else only the bound.
+    /// Where it is: a value with its interval if seen, otherwise only the bound.
     pub at: Estimate,
     /// How sharp: 1 as smooth as one queue with one server and random service, 100 a hard corner.
     pub sharpness: f64,
@@ -90,7 +90,7 @@ pub struct Bend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BendState {
-    /// Inside what was measured.
+    /// Within the measured range.
     Seen,
     /// Not reached: at least `at.low`.
     AtLeast,
@@ -109,22 +109,22 @@ pub struct Curve {
     pub block: u32,
     /// The knee: the iodepth at which the line of the unloaded device meets the ceiling.
     pub knee: Bend,
-    /// The ceiling of the fit, operations per second; absent where the knee was not reached.
+    /// The ceiling of the fit, operations per second; absent if the knee was not reached.
     pub iops_ceiling: Option<f64>,
-    /// The most that was measured, operations per second.
+    /// The highest rate measured, operations per second.
     pub iops_best: Estimate,
     /// At which iodepth.
     pub iodepth_best: u32,
     /// Whether throughput falls again beyond `iodepth_best`.
     pub falls: bool,
-    /// The depth that the latency bound allows, where one was given.
+    /// The depth that the latency bound allows, if one was given.
     pub allowed: Option<Allowed>,
 }
 
 /// The iodepth that a bound on p99 allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Allowed {
-    /// Deepest queue measured whose p99, and that of all shallower ones, is within the bound; absent if none is.
+    /// Deepest measured queue whose p99, and that of all shallower ones, is within the bound; absent if none is.
     pub iodepth: Option<u32>,
     /// Whether all depths measured are within the bound, so that deeper ones may be.
     pub at_least: bool,
@@ -141,7 +141,7 @@ pub struct Allowed {
 pub struct Crossover {
     /// Direction.
     pub rw: Rw,
-    /// Queue at which it was measured.
+    /// Queue depth at which it was measured.
     pub iodepth: u32,
     /// Block size in bytes: below it operations per second bind, above it bytes per second.
     pub block: Bend,

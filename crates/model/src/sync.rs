@@ -33,7 +33,8 @@ impl SyncMethod {
     }
 }
 
-/// Whether a step of `qd1 sync` is about sizes or committers, and so uses the best method of those measured before it.
+/// Whether a step of `qd1 sync` is about sizes or committers, and therefore uses the best of the methods measured
+/// before it.
 pub fn uses_best_method(step: &str) -> bool {
     ["size-", "own-", "shared-"].iter().any(|stem| step.starts_with(stem))
 }
@@ -42,15 +43,15 @@ pub fn uses_best_method(step: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncLayout {
-    /// Over data that was written before: a recycled log segment.
+    /// Over existing data: a recycled log segment.
     Overwrite,
-    /// Behind the end of a growing file.
+    /// At the end of a growing file.
     Append,
     /// Into space that was allocated and never written: a new log segment.
     Preallocated,
 }
 
-/// All that was measured of it.
+/// Everything that was measured about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncTable {
     /// Size of the writes by which methods are compared, bytes.
@@ -60,7 +61,7 @@ pub struct SyncTable {
     /// New files made durable.
     pub files: Vec<SyncFiles>,
     /// The durable method with the most commits per second: one committer, one write of `block` a commit, over written
-    /// data. Absent where none was measured.
+    /// data. Absent if none was measured.
     pub best: Option<SyncMethod>,
     /// Durable methods that cannot be distinguished from it: their intervals overlap.
     pub tied: Vec<SyncMethod>,
@@ -102,7 +103,7 @@ pub struct SyncRow {
     pub sync_p99_ns: Option<Estimate>,
 }
 
-/// New files: made, written, synced, closed and removed.
+/// New files: created, written, synced, closed and removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncFiles {
     /// How each was made durable.
@@ -111,7 +112,7 @@ pub struct SyncFiles {
     pub size: Bytes,
     /// The step it was measured in.
     pub step: String,
-    /// Files per second, removal included.
+    /// Files per second, including removal.
     pub files_per_second: Estimate,
     /// Median from open to close, ns.
     pub create_p50_ns: Estimate,
@@ -123,7 +124,7 @@ pub struct SyncFiles {
     pub delete_p50_ns: Option<Estimate>,
 }
 
-/// A setting of a program, and what it would wait for.
+/// A setting of a program, and what the program would wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncSetting {
     /// The program.
@@ -132,29 +133,29 @@ pub struct SyncSetting {
     pub setting: String,
     /// What it means.
     pub note: String,
-    /// What it commits by.
+    /// How it commits.
     pub method: SyncMethod,
-    /// Median of a commit so, ns; absent where the way was not measured.
+    /// Median of such a commit, ns; absent if this method was not measured.
     pub lat_p50_ns: Option<Estimate>,
-    /// Commits per second of one committer so.
+    /// Commits per second of one committer with this method.
     pub commits_per_second: Option<Estimate>,
-    /// Whether a commit that was acknowledged survives a power cut.
+    /// Whether an acknowledged commit survives a power cut.
     pub durable: bool,
-    /// What to make of it.
+    /// The advice.
     pub advice: SyncAdvice,
 }
 
-/// What to make of a setting.
+/// Advice about a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncAdvice {
-    /// It is what the program does by itself, and nothing else is better beyond doubt.
+    /// It is the program's default, and nothing else is significantly better.
     Keep,
-    /// It is better than what the program does by itself, beyond doubt.
+    /// It is significantly better than the program's default.
     Choose,
     /// Possible; no better than another, or slower.
     Possible,
-    /// Durable where what the program does by itself is not: a decision about what a power cut may take, not about speed.
+    /// Durable where the program's default is not: a decision about what a power cut may lose, not about speed.
     Decide,
     /// There is no choice.
     Only,

@@ -1,22 +1,22 @@
-//! One figure over many runs of the same place: its course, and when it went to another level.
+//! One figure over many runs of the same place: its course, and when its level changed.
 
 use serde::Serialize;
 
 use crate::figure::Estimate;
 use crate::op::OpClass;
 
-/// Which figure is meant: of a step, of one kind of its operations, by the name of a metric.
+/// Identifies a figure: of a step, of one kind of its operations, by the name of a metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FigureName {
     /// The step.
     pub step: String,
-    /// Kind of operation; where it is absent, the step has but one.
+    /// Kind of operation; if absent, the step has only one.
     pub op: Option<OpClass>,
     /// Name of the metric, as in the table of metrics.
     pub metric: &'static str,
 }
 
-/// A figure of a run of the history, as it was when the run was kept or first looked at.
+/// A figure of a run in the history, as it was when the run was stored or first analysed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeptFigure {
     /// The step.
@@ -25,7 +25,7 @@ pub struct KeptFigure {
     pub op: String,
     /// The metric, by its name.
     pub metric: String,
-    /// The figure; ends of its interval are absent where they are not known.
+    /// The figure; ends of its interval are absent if unknown.
     pub value: f64,
     /// Lower end.
     pub low: Option<f64>,
@@ -40,18 +40,19 @@ pub struct Trend {
     pub figure: FigureName,
     /// The suite of the runs.
     pub suite: String,
-    /// The place that they measured.
+    /// The place they measured.
     pub path: String,
     /// In time order.
     pub points: Vec<TrendPoint>,
-    /// Runs of the same suite and place that do not have it: their samples did not resolve it, or the step did not run.
+    /// Number of runs of the same suite and place without it: their samples did not resolve it, or the step did not
+    /// run.
     pub without: usize,
     /// Changes of level, in time order.
     pub changes: Vec<LevelChange>,
 }
 
 impl Trend {
-    /// Runs that are too few to show a change of level.
+    /// A number of runs too small to show a change of level.
     pub const RUNS_MIN: usize = 20;
 }
 
@@ -64,27 +65,27 @@ pub struct TrendPoint {
     pub started_unix_ns: u64,
     /// The figure.
     pub value: f64,
-    /// Ends of its interval, where they are known.
+    /// Ends of its interval, if known.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// What is new since the run before: a kernel, a version of qd1, a size of the test file, another device.
+    /// What changed since the previous run: the kernel, the version of qd1, the size of the test file, the device.
     pub news: Vec<String>,
 }
 
 impl TrendPoint {
-    /// The figure with its interval; how many samples it rests on is not kept.
+    /// The figure with its interval; the number of samples is not stored.
     #[must_use]
     pub fn figure(&self) -> Estimate {
         Estimate { value: Some(self.value), low: self.low, high: self.high, ..Estimate::default() }
     }
 }
 
-/// The runs from one on differ from those before, beyond what they differ by among themselves.
+/// The runs from a certain one on differ from earlier ones by more than they differ among themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LevelChange {
-    /// The first run of the new level, by its place.
+    /// Index of the first run at the new level.
     pub at: usize,
-    /// Mean of the new level over that of the one before (geometric).
+    /// Mean of the new level divided by that of the previous one (geometric).
     pub ratio: f64,
 }

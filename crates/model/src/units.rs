@@ -1,7 +1,7 @@
 //! Sizes and durations as people write them, and as reports print them.
 //!
 //! MB and MiB are never mixed: printing always names the unit, parsing follows fio with `kb_base=1024`
-//! (`4k` = 4 KiB, `1M` = 1 MiB); a trailing `iB` says the same aloud, and `kB`/`MB`/`GB` are powers of 1000.
+//! (`4k` = 4 KiB, `1M` = 1 MiB); a trailing `iB` makes that explicit, and `kB`/`MB`/`GB` are powers of 1000.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// What a size or a duration could not be read from.
+/// The error for a text that is not a size or a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a size.

@@ -1,4 +1,4 @@
-//! Grades per class of workload, and the thresholds they rest on (data, from TOML).
+//! Grades per class of workload, and the thresholds they are based on (data, from TOML).
 
 use crate::plan::criterion::Criterion;
 use schemars::JsonSchema;
@@ -10,13 +10,13 @@ use crate::figure::Estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
-    /// The figure meets the healthy threshold, and its interval the ceiling.
+    /// The figure meets the healthy threshold, and its interval meets the ceiling.
     Pass,
     /// Between healthy and the ceiling.
     Marginal,
-    /// The figure is beyond the ceiling, and its interval beyond the healthy threshold.
+    /// The figure is beyond the ceiling, and its interval is beyond the healthy threshold.
     Fail,
-    /// The samples cannot tell.
+    /// The samples do not resolve it.
     NotResolved,
 }
 
@@ -48,54 +48,54 @@ pub struct ThresholdClass {
     pub name: String,
     /// For people: `etcd / Kubernetes`.
     pub title: String,
-    /// What has to hold; the class's grade is the worst of them.
+    /// The criteria; the class's grade is the worst of theirs.
     pub criterion: Vec<Criterion>,
 }
 
-/// What one kind of request is like: a word that its whole interval bears out, or the best and the worst that it may be.
+/// A description of one kind of request: a word that its whole interval supports, or the best and worst possible ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Impression {
     /// `commits` or `reads`.
     pub requests: String,
-    /// The word; absent where it is not resolved.
+    /// The word; absent if not resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub word: Option<String>,
     /// Why it is not resolved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// What is judged: a name of [`crate::metric::METRICS`], and its figure where it was measured.
+    /// What is judged: a name from [`crate::metric::METRICS`], and its figure if it was measured.
     pub metric: String,
-    /// The figure, without what its slow operations waited for a processor where that is known.
+    /// The figure, without the time its slow operations waited for a processor, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Estimate>,
-    /// The figure with these waits, where there were any.
+    /// The figure with these waits, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_waits: Option<Estimate>,
     /// The median latency of the same requests, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<Estimate>,
-    /// The words and up to where each holds, in the metric's unit; the last word holds beyond.
+    /// The words and the upper limit of each, in the metric's unit; the last word has no limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<WordBound>,
-    /// Who drew the bounds between the words.
+    /// The source of the limits between the words.
     pub source: String,
 }
 
-/// A word, and up to where it holds.
+/// A word, and its upper limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WordBound {
     /// The word.
     pub word: String,
-    /// Largest figure that it is said of.
+    /// Largest figure it applies to.
     pub up_to: f64,
 }
 
 /// Whether flushes were seen to write out what was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durability {
-    /// They were. What happens to it then, a power cut alone can show.
+    /// They were. Only a power cut can show what happens to the data after that.
     pub is_seen: bool,
-    /// What was seen, or why it is not known.
+    /// What was seen, or why it is unknown.
     pub why: String,
 }
 
@@ -108,7 +108,7 @@ pub struct Judged {
     pub figure: Option<Estimate>,
     /// The grade.
     pub grade: Grade,
-    /// Why not resolved, when so: too few samples, step not run, figures spoiled.
+    /// Why it is not resolved, if so: too few samples, step not run, figures spoiled.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is behind a loop device, by its numbers: a path does not tell of hard links, bind mounts and removed nodes.
+//! What is behind a loop device, by number: a path does not reveal hard links, bind mounts and removed nodes.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -18,14 +18,14 @@ const LOOP_GET_STATUS64: u32 = 0x4C05;
 /// A file or a block device behind a loop device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Behind {
-    /// Number of the device that the file lies on, as `254:0`, and its inode there.
+    /// Number of the device that holds the file, as `254:0`, and its inode there.
     file: (String, u64),
-    /// The number of the block device that it is; `None` for a regular file.
+    /// The block device's own number; `None` for a regular file.
     pub(crate) block: Option<String>,
 }
 
 impl Behind {
-    /// Number of the device that the file lies on.
+    /// Number of the device that holds the file.
     pub(crate) fn device(&self) -> &str {
         &self.file.0
     }
@@ -37,7 +37,7 @@ impl Behind {
 }
 
 impl Machine {
-    /// What is behind the loop device of this kernel name; `None` where the kernel does not tell.
+    /// What is behind the loop device with this kernel name; `None` where the kernel does not say.
     pub(crate) fn behind(&self, name: &str) -> Option<Behind> {
         if !self.is_live() {
             return None;
@@ -47,12 +47,12 @@ impl Machine {
         // SAFETY: the kernel fills in a `loop_info64`, which is as long as `info`.
         let outcome = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64 as _, info.as_mut_ptr()) };
         let [on, inode, own, ..] = info;
-        // Of a regular file, the kernel repeats the number of the device that it lies on.
+        // For a regular file, the kernel repeats the number of the device that holds it.
         let block = (own != 0 && own != on).then(|| number(own));
         (outcome == 0).then(|| Behind { file: (number(on), inode), block })
     }
 
-    /// Names of the loop devices over the file at `path`, by whatever name each was attached.
+    /// Names of the loop devices over the file at `path`, under whatever name it was attached.
     #[must_use]
     pub fn loops_of_file(&self, path: &Path) -> Vec<String> {
         let Ok(found) = std::fs::metadata(path) else { return Vec::new() };
@@ -74,7 +74,7 @@ mod tests {
     fn numbers_are_those_that_sysfs_shows() {
         assert_eq!(number(0x0700), "7:0");
         assert_eq!(number(0xFE03), "254:3");
-        // A minor above 255 goes on above the major.
+        // The bits of a minor above 255 continue above the major.
         assert_eq!(number(0x0011_0302), "259:258");
     }
 }

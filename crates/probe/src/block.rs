@@ -27,7 +27,7 @@ pub struct BlockQueue {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// Whether it has a queue of requests: zram, most device mapper targets and md pass on what they get instead.
+    /// Whether it has a request queue: zram, most device mapper targets and md pass requests on instead.
     pub has_requests: bool,
 }
 
@@ -54,12 +54,12 @@ impl Machine {
         }
     }
 
-    /// The block device of a number such as `254:0`.
+    /// The block device with a number such as `254:0`.
     pub(crate) fn block_numbered(&self, number: &str) -> Option<Block> {
         block_at(&self.below("/sys/dev/block").join(number))
     }
 
-    /// The block device of a kernel name. Sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
+    /// The block device with a kernel name. Sysfs writes `!` for the `/` in names such as `cciss/c0d0`.
     pub(crate) fn block_named(&self, name: &str) -> Option<Block> {
         let name = name.replace('/', "!");
         if name.is_empty() || name.starts_with('.') {
@@ -69,13 +69,14 @@ impl Machine {
         dirs.iter().find_map(|dir| block_at(&self.below(dir).join(&name)))
     }
 
-    /// Whether the kernel takes no writes to the block device at `path`; false where that is unknown.
+    /// Whether the kernel refuses writes to the block device at `path`; false where that is unknown.
     #[must_use]
     pub fn is_read_only_block(&self, path: &Path) -> bool {
         self.block(path).is_some_and(|block| block.attr("ro") == "1")
     }
 
-    /// The numbers of the block device of this kernel name, and whether requests queue there; `None` where there is none.
+    /// The numbers of the block device with this kernel name, and whether it has a request queue; `None` if there is
+    /// none.
     #[must_use]
     pub fn block_queue(&self, name: &str) -> Option<BlockQueue> {
         let block = self.block_named(name)?;
@@ -84,7 +85,7 @@ impl Machine {
         Some(BlockQueue { major: major.parse().ok()?, minor: minor.parse().ok()?, has_requests })
     }
 
-    /// The kernel name of the block device of these numbers.
+    /// The kernel name of the block device with these numbers.
     #[must_use]
     pub fn block_name(&self, major: u32, minor: u32) -> Option<String> {
         self.block_numbered(&format!("{major}:{minor}")).map(|block| block.name)
@@ -127,7 +128,7 @@ impl Block {
         self.attr("size").parse::<u64>().unwrap_or(0).saturating_mul(SECTOR_BYTES)
     }
 
-    /// Where it begins on its disk, bytes; 0 unless a partition.
+    /// Where it begins on its disk, bytes; 0 unless it is a partition.
     pub(crate) fn start(&self) -> u64 {
         self.attr("start").parse::<u64>().unwrap_or(0).saturating_mul(SECTOR_BYTES)
     }
@@ -165,13 +166,13 @@ impl Block {
         children.filter(|dir| dir.join("partition").exists()).filter_map(|dir| block_at(&dir)).collect()
     }
 
-    /// The devices it is made of: members of an array, disks of a logical volume.
+    /// The devices it consists of: members of an array, disks of a logical volume.
     pub(crate) fn slaves(&self) -> Vec<Block> {
         let dir = self.dir.join("slaves");
         names_in(&dir).into_iter().filter_map(|name| block_at(&dir.join(name))).collect()
     }
 
-    /// Names of the devices made of it, and of drivers that took it without being listed as holders.
+    /// Names of the devices built on it, and of drivers that claimed it without being listed as holders.
     pub(crate) fn holders(&self) -> Vec<String> {
         let mut names = names_in(&self.dir.join("holders"));
         if self.dir.join("bcache").exists() {

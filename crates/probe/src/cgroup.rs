@@ -1,4 +1,4 @@
-//! Limits that control groups put on this process, version 1 and 2. A limit of any group above counts as well.
+//! Limits that control groups (version 1 and 2) put on this process. Limits of parent groups count as well.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use qd1_model::units::Bytes;
 use crate::Machine;
 use crate::mounts::Mount;
 
-/// Version 1 says "no limit" with the largest page-aligned number; nothing real comes near.
+/// Version 1 expresses "no limit" as the largest page-aligned number; no real limit comes near it.
 const NO_LIMIT_MIN_BYTES: u64 = 1 << 60;
 
-/// Files of `blkio` in version 1, and the word version 2 has for each.
+/// Files of `blkio` in version 1, and the keyword for each in version 2.
 const THROTTLES: [(&str, &str); 4] = [
     ("blkio.throttle.read_bps_device", "rbps"),
     ("blkio.throttle.write_bps_device", "wbps"),
@@ -19,7 +19,7 @@ const THROTTLES: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// The directories of one controller from the group of this process upwards.
+/// The directories of one controller, from this process's group upwards.
 struct Groups {
     is_v2: bool,
     dirs: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! The kernel's counters: of a block device, of the machine, of the calling thread.
 //!
-//! They are read every interval of a run, beside the measurement, so nothing here reads a whole file into a new
-//! allocation or walks more text than it needs.
+//! They are read in every interval of a run, during the measurement, so nothing here reads a whole file into a new
+//! allocation or scans more text than it needs.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ const FIELDS_MIN: usize = 11;
 const FIELDS_MAX: usize = 17;
 
 impl Machine {
-    /// The counters of the device or partition of this kernel name (`vda`, `nvme0n1p2`, `cciss/c0d0`), summed since
+    /// The counters of the device or partition with this kernel name (`vda`, `nvme0n1p2`, `cciss/c0d0`), summed since
     /// boot. `None` when it does not exist or keeps none.
     #[must_use]
     pub fn device_counters(&self, name: &str) -> Option<DeviceCounters> {
@@ -46,7 +46,7 @@ impl Machine {
         let mut buffer = [0; 512];
         let text = read_start(&self.below("/proc/stat"), &mut buffer).unwrap_or_default();
         let line = text.lines().next().and_then(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-        // user nice system idle iowait irq softirq steal. The guest times that follow are already inside user.
+        // user nice system idle iowait irq softirq steal. The guest times after these are already included in user.
         let mut fields = [0u64; 8];
         for (field, word) in fields.iter_mut().zip(line.split_ascii_whitespace()) {
             *field = word.parse().unwrap_or(0);
@@ -72,7 +72,7 @@ impl Machine {
         Some([pressure("io")?, pressure("memory")?, pressure("cpu")?])
     }
 
-    /// Data in memory that waits to be written to disks; `None` where it cannot be read.
+    /// Data in memory waiting to be written to disks; `None` where it cannot be read.
     #[must_use]
     pub fn writeback(&self) -> Option<Writeback> {
         // Both are about 500 bytes into it.
@@ -108,13 +108,13 @@ pub fn thread_cost() -> ThreadCost {
 /// Most that a reading between two requests may take, ns.
 const READING_MAX_NS: u64 = 5_000;
 
-/// The clock of a thread, [`thread_time`]; `None` where the kernel does not count waits for a processor, or a reading takes
-/// too long to be taken between requests.
+/// The clock of a thread, [`thread_time`]; `None` where the kernel does not count waits for a processor, or where a
+/// reading would take too long between requests.
 #[must_use]
 pub fn thread_clock() -> Option<fn() -> ThreadTime> {
     const READINGS: usize = 21;
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    // A thread that runs was given a processor.
+    // A running thread has been given a processor.
     if counted.split_whitespace().all(|count| count == "0") {
         return None;
     }
@@ -127,13 +127,13 @@ pub fn thread_clock() -> Option<fn() -> ThreadTime> {
         let _ = thread_time();
         now_ns() - begin_ns
     };
-    // The quickest, since a busy moment would leave a visit unlooked at, and with it the step.
+    // The quickest one: a busy moment must not leave a visit, and with it the step, without readings.
     let took_ns = (0..READINGS).map(took_ns).min();
     took_ns.filter(|took_ns| *took_ns <= READING_MAX_NS).map(|_| thread_time as fn() -> ThreadTime)
 }
 
-/// Time of the calling thread so far; it has waited for 0 ns on kernels without `CONFIG_SCHED_INFO`. Two system calls: the
-/// file stays open.
+/// Time of the calling thread so far; its waiting time is 0 ns on kernels without `CONFIG_SCHED_INFO`. Takes two system
+/// calls, since the file stays open.
 #[must_use]
 pub fn thread_time() -> ThreadTime {
     let worked = clock_gettime(ClockId::ThreadCPUTime);
@@ -193,8 +193,9 @@ fn find_in_diskstats(text: &str, name: &str) -> Option<DeviceCounters> {
     })
 }
 
-/// The fields of a line of `/proc/diskstats` after the name, or of `stat` in sysfs; those that an older kernel lacks are 0.
-/// `None` for fewer than any has.
+/// The fields of a line of `/proc/diskstats` after the name, or of `stat` in sysfs; those that an older kernel lacks
+/// are
+/// 0. `None` if there are fewer than any kernel writes.
 pub(crate) fn stat_fields<'a>(words: impl Iterator<Item = &'a str>) -> Option<[u64; FIELDS_MAX]> {
     let mut fields = [0u64; FIELDS_MAX];
     let mut found = 0;
@@ -329,7 +330,7 @@ mod tests {
     fn a_thread_that_works_costs_processor_time() {
         let before = thread_cost();
         let mut sum = 0u64;
-        // Accounting is by tick on some kernels, so work goes on until one was seen.
+        // Some kernels account by tick, so work continues until one was seen.
         for round in 0..1_000_000_000u64 {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(round));
             let cost = || thread_cost().since(&before);
@@ -343,7 +344,7 @@ mod tests {
     #[test]
     fn a_threads_wait_for_a_processor_is_what_schedstat_says() {
         let seen = || (thread_time().waited_ns, thread_cost().run_delay_ns, thread_time().waited_ns);
-        // Nobody waits for longer between two readings than between the two around them.
+        // No thread waits longer between two readings than between the two around them.
         let ordered = |(before, whole, after): (u64, u64, u64)| before <= whole && whole <= after;
         assert!((0..100).all(|_| ordered(seen())), "{:?}", seen());
         // Another thread has its own.
@@ -364,7 +365,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let asleep = thread_time();
         assert!(asleep.worked_ns - before.worked_ns < 25_000_000, "{before:?} {asleep:?}");
-        // It counts what is worked since the last tick, too.
+        // It also counts the work since the last tick.
         let steps = (0..1000).map(|_| thread_time().worked_ns).collect::<Vec<_>>();
         assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
     }

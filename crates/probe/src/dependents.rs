@@ -1,5 +1,5 @@
-//! What depends on a directory: mounts on it or below it, and loop devices over files in it. These have to be removed
-//! before the directory is.
+//! What depends on a directory: mounts on it or below it, and loop devices over files in it. They must be removed
+//! before the directory.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ pub struct LoopOver {
     pub device: PathBuf,
     /// The file as the kernel names it.
     pub file: PathBuf,
-    /// Whether it goes past the page cache.
+    /// Whether it bypasses the page cache.
     pub direct: bool,
 }
 
 impl Machine {
-    /// Mount points at `dir` and below it, the last one mounted first, so that each can be unmounted in this order.
+    /// Mount points at `dir` and below it, most recent mount first, so that they can be unmounted in this order.
     #[must_use]
     pub fn mount_points_in(&self, dir: &Path) -> Vec<PathBuf> {
         let dir = self.resolve(dir);
@@ -34,7 +34,7 @@ impl Machine {
         let devices = names_in(&self.below("/sys/block")).into_iter().filter(|name| name.starts_with("loop"));
         let over = devices.filter_map(|name| {
             let backing = self.text(format!("/sys/block/{name}/loop/backing_file"));
-            // A file that was removed meanwhile is still behind it.
+            // A file that has been removed in the meantime is still behind it.
             let file = PathBuf::from(backing.strip_suffix(" (deleted)").unwrap_or(&backing));
             let direct = self.text(format!("/sys/block/{name}/loop/dio")) == "1";
             let found = !backing.is_empty() && file.starts_with(&path);

@@ -1,4 +1,4 @@
-//! The chain of block devices from a filesystem down to the hardware, with what sysfs shows of each.
+//! The chain of block devices from a filesystem down to the hardware, with what sysfs shows about each.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ const CHAIN_MAX: usize = 256;
 
 impl Machine {
     /// The block devices below `path` on the filesystem `fs`, the topmost first; empty where there is none or none
-    /// can be seen. If `path` is itself a block device, the chain begins there.
+    /// is visible. If `path` is itself a block device, the chain begins there.
     #[must_use]
     pub fn devices(&self, fs: &Filesystem, path: &Path) -> Vec<Device> {
         if let Some(block) = self.block(path) {
@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    /// The chain that begins at the block device `dev`; empty if it is none.
+    /// The chain that begins at the block device `dev`; empty if it is not a block device.
     #[must_use]
     pub fn devices_of_block(&self, dev: &Path) -> Vec<Device> {
         self.described(self.block(dev).into_iter().collect())
@@ -54,7 +54,7 @@ impl Machine {
             return vec![block];
         }
         let named: Vec<Block> = mount.source_devices().filter_map(|source| self.block(source)).collect();
-        // A btrfs of several devices names one of them as its source; sysfs lists them all.
+        // A multi-device btrfs names one device as its source; sysfs lists them all.
         let Some(first) = named.first().filter(|_| mount.kind == "btrfs") else { return named };
         let all = self.btrfs_members().into_iter().find(|members| members.contains(&first.name));
         let others = all.unwrap_or_default().into_iter().filter(|name| *name != first.name);
@@ -116,38 +116,38 @@ impl Machine {
             read_ahead_kib: count("read_ahead_kb"),
             is_backed_by_memory: self.is_backed_by_memory(&whole),
             backing: block.backing().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
-            // Only where the requests end: a partition is the same device once more.
+            // Only where the requests end: a partition is the same device again.
             nvme: if block.is_partition() { None } else { self.nvme(block) },
         }
     }
 
-    /// Whether the file behind a loop device lies in memory. The kernel knows the device that the file is on; a path may
-    /// name nothing any more, or something else.
+    /// Whether the file behind a loop device lies in memory. The kernel knows the device that holds the file; its path
+    /// may no longer exist, or name something else.
     fn is_backed_by_memory(&self, block: &Block) -> bool {
         let Some(file) = block.backing() else { return false };
         let by_path = || self.filesystem(&file).is_ok_and(|found| found.class == FilesystemClass::Memory);
         let Some(behind) = self.behind(&block.name) else { return by_path() };
-        // A block device: its file is in devtmpfs, and what it is made of follows in the chain.
+        // A block device: its file is in devtmpfs, and its members follow in the chain.
         if behind.block.is_some() {
             return false;
         }
         if let Some(mount) = self.mounts().iter().find(|mount| mount.number == behind.device()) {
             return self.class_of_mount(mount) == FilesystemClass::Memory;
         }
-        // No mount shows it. Where the path leads to it, it is that of the path (a subvolume of btrfs has a number of its
-        // own); else it is a file of memory without a name (memfd), or of a filesystem that was detached: without a disk of
-        // its own, only memory is.
+        // No mount shows the device. If the path leads to the file, the path's mount decides (a btrfs subvolume has its
+        // own number). Otherwise it is an unnamed file in memory (memfd) or a file on a detached filesystem: only
+        // memory has no disk of its own.
         match std::fs::metadata(&file) {
             Ok(data) if behind.is(&data) => by_path(),
             _ => behind.device().starts_with("0:"),
         }
     }
 
-    /// By what a device, a part of `whole`, is known again; see [`Device::identity`].
+    /// What identifies a device, a part of `whole`, later on; see [`Device::identity`].
     fn identity(&self, block: &Block, whole: &Block) -> String {
         let of_whole = match whole.backing() {
             Some(file) => {
-                // A file that took another's place may have got its inode.
+                // A file that replaced another may have got its inode.
                 let data = std::fs::metadata(self.below(&file)).ok();
                 let born = data.as_ref().and_then(|data| data.created().ok());
                 let born = born.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
@@ -173,11 +173,11 @@ impl Machine {
     }
 }
 
-/// Vendor and model of hardware; name and sort of a volume, level of an array.
+/// Vendor and model of hardware, name and type of a volume, level of an array.
 fn model(block: &Block) -> String {
     let words = match block.kind() {
         "dm" => {
-            // The UUID begins with the maker and, for dm-crypt, the format: `CRYPT-LUKS2-...`, `LVM-...`.
+            // The UUID begins with its creator and, for dm-crypt, the format: `CRYPT-LUKS2-...`, `LVM-...`.
             let uuid = block.attr("dm/uuid");
             let parts: Vec<&str> = uuid.split('-').collect();
             let sort = match parts.as_slice() {
@@ -202,7 +202,7 @@ fn first_of(block: &Block, names: &[&str]) -> String {
     names.iter().map(|name| block.attr(name)).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// The one in brackets of `[none] mq-deadline`; devices without a choice show it without brackets.
+/// The bracketed one in `[none] mq-deadline`; devices that offer no choice show it without brackets.
 fn active_scheduler(text: &str) -> String {
     let bracketed = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(text, |(name, _)| name).to_owned()

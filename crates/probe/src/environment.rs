@@ -8,7 +8,7 @@ use qd1_model::units::Bytes;
 use crate::Machine;
 
 impl Machine {
-    /// The machine as seen from the target `path`. What cannot be read stays empty. The clock's `read_cost_ns` and
+    /// The machine as seen from the target `path`. Whatever cannot be read stays empty. The clock's `read_cost_ns` and
     /// `resolution_ns` are left 0: the engine, which owns the clock, measures them. `sort_ns` is left to the caller
     /// that needs it.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Which filesystem holds a path, and what sort it is.
+//! Which filesystem holds a path, and what type it is.
 
 use std::io;
 use std::path::Path;
@@ -77,11 +77,11 @@ const PSEUDO: &[&str] = &[
     "devfs",
     "secretmem",
 ];
-/// Filesystems whose `f_fsid` is made of their UUID (statfs of each in the kernel); that of XFS, for one, is the device's
-/// number.
+/// Filesystems whose `f_fsid` is derived from their UUID (see statfs of each in the kernel); XFS, for example, uses the
+/// device number instead.
 const HAS_OWN_ID: &[&str] = &["ext2", "ext3", "ext4", "btrfs", "bcachefs", "zfs"];
 
-/// What statfs(2) calls the usual ones; ext2, ext3 and ext4 share a number.
+/// The magic numbers of common filesystems in statfs(2); ext2, ext3 and ext4 share one.
 const MAGICS: [(u64, &str); 11] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -96,7 +96,7 @@ const MAGICS: [(u64, &str); 11] = [
     (0x6573_5546, "fuse"),
 ];
 
-/// The class of a filesystem type as mountinfo names it. Unknown types are taken to be on a disk.
+/// The class of a filesystem type as mountinfo names it. Unknown types are assumed to be on a disk.
 #[must_use]
 pub fn class_of(kind: &str) -> FilesystemClass {
     if kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.") {
@@ -112,7 +112,7 @@ pub fn class_of(kind: &str) -> FilesystemClass {
 }
 
 impl Machine {
-    /// The filesystem that holds `path`, or would hold it if it were created there.
+    /// The filesystem that holds `path`, or would hold it once created.
     ///
     /// A block device has no filesystem of its own: its `kind` is `block`, its `source` the device, its `size` and
     /// `available` the device's size. Sizes are 0 where `statvfs` fails.
@@ -138,7 +138,7 @@ impl Machine {
             mount_point: mount.point.to_string_lossy().into_owned(),
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
-            // Filesystems that make inodes as they need them (btrfs, many network ones) report none at all.
+            // Filesystems that create inodes on demand (btrfs, many network ones) report none at all.
             inodes: room
                 .as_ref()
                 .filter(|room| room.f_files > 0)
@@ -158,7 +158,7 @@ impl Machine {
         })
     }
 
-    /// The class of a mounted filesystem; layers whose writes land in memory are memory.
+    /// The class of a mounted filesystem; an overlay whose writes land in memory counts as memory.
     pub(crate) fn class_of_mount(&self, mount: &Mount) -> FilesystemClass {
         match self.upper_of(mount).map(|upper| class_of(&upper.kind)) {
             Some(FilesystemClass::Memory) => FilesystemClass::Memory,
@@ -188,8 +188,8 @@ impl Machine {
         })
     }
 
-    /// The mount of a path that is on none of the list: in a chroot, what holds its root is out of sight. What the kernel
-    /// says of the filesystem itself is enough to measure there.
+    /// The mount of a path that no listed mount holds: in a chroot, the mount of its root is out of sight. What the
+    /// kernel says about the filesystem itself is enough to measure there.
     fn unlisted(&self, path: &Path, identity: &Identity) -> Option<Mount> {
         let existing = path.ancestors().find(|ancestor| self.has(ancestor)).filter(|_| self.is_live())?;
         let magic = rustix::fs::statfs(self.below(existing)).ok()?.f_type.cast_unsigned();
@@ -215,8 +215,8 @@ impl Machine {
         None
     }
 
-    /// Whether an overlay has as much room as the filesystem at `upper`: the kernel asks the upper one for it. Another one may
-    /// be mounted over the directory by now, or be seen there from another namespace.
+    /// Whether an overlay has as much room as the filesystem at `upper`, from which the kernel takes the overlay's
+    /// numbers. By now another one may be mounted over the directory, or be visible there from another namespace.
     fn has_room_of(&self, overlay: &Mount, upper: &Path) -> bool {
         let room =
             |path: &Path| statvfs(self.below(path)).ok().map(|room| (room.f_blocks, room.f_frsize, room.f_files));

@@ -75,7 +75,7 @@ impl Fixture {
         self
     }
 
-    /// A disk below `/sys/devices/BUS/block`, or a virtual one where `bus` is empty, and its node in `/dev`.
+    /// A disk below `/sys/devices/BUS/block`, or a virtual one if `bus` is empty, and its node in `/dev`.
     pub(crate) fn disk(self, name: &str, number: &str, bus: &str, sectors: u64) -> Self {
         let dir = if bus.is_empty() {
             format!("devices/virtual/block/{name}")
@@ -103,7 +103,7 @@ impl Fixture {
         self.link(&format!("/sys/devices/{path}/subsystem"), &format!("../../bus/{bus}"))
     }
 
-    /// A partition of a disk made before.
+    /// A partition of a disk that was added before.
     pub(crate) fn partition(self, disk: &str, name: &str, number: &str, start: u64, sectors: u64) -> Self {
         let dir = self.place("/sys/block").join(disk).canonicalize().unwrap().join(name);
         let inside = dir.strip_prefix(self.place("/sys").canonicalize().unwrap()).unwrap().to_str().unwrap().to_owned();

@@ -1,6 +1,6 @@
 //! Whether a block device may be overwritten. The answer is no whenever anything uses it, anything recognisable lies
-//! on it, or anything that should be known cannot be read: in all of qd1, only this treats missing information as a
-//! refusal.
+//! on it, or anything needed for the decision cannot be read: this is the only part of qd1 that treats missing
+//! information as a refusal.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use crate::mounts::{self, Mount};
 use crate::names_in;
 use crate::signature::{signatures, signatures_within};
 
-/// Why a block device must not be overwritten, and what to do about it. `device` is what was asked for; `part` is the
+/// Why a block device must not be overwritten, and what to do about it. `device` is the one requested; `part` is the
 /// kernel name of what stands in the way: the device itself, a partition of it, the disk it is a part of, or the
 /// device that backs it.
 #[derive(Debug, thiserror::Error)]
@@ -23,14 +23,14 @@ pub enum InUse {
     /// Not a block device at all.
     #[error("{} is not a block device; name one such as /dev/sdb, or test a file or directory instead", device.display())]
     NotABlockDevice {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
     },
     /// Something needed for the decision cannot be read.
-    #[error("refusing to overwrite {}: {what} cannot be read ({source}), so it is unknown whether the device is in use; \
+    #[error("refusing to overwrite {}: cannot read {what} ({source}) and so cannot tell whether the device is in use; \
              run as root with /proc and /sys mounted", device.display())]
     Unknown {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What cannot be read.
         what: String,
@@ -41,7 +41,7 @@ pub enum InUse {
     #[error("refusing to overwrite {}: {part} is mounted on {}; unmount it first, or name another device",
             device.display(), mount_point.display())]
     Mounted {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
@@ -49,10 +49,10 @@ pub enum InUse {
         mount_point: PathBuf,
     },
     /// A member of a mounted filesystem of several devices.
-    #[error("refusing to overwrite {}: {part} belongs to a mounted btrfs of several devices; unmount that first, or \
+    #[error("refusing to overwrite {}: {part} belongs to a mounted multi-device btrfs; unmount it first, or \
              name another device", device.display())]
     Member {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
@@ -61,54 +61,54 @@ pub enum InUse {
     #[error("refusing to overwrite {}: {part} is swap space in use; turn it off first (swapoff /dev/{part})",
             device.display())]
     Swap {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
     },
     /// Held by device mapper, LVM, md or bcache.
-    #[error("refusing to overwrite {}: {part} is part of {holder}; take that apart first (lvchange -an, cryptsetup \
+    #[error("refusing to overwrite {}: {part} is part of {holder}; deactivate {holder} first (lvchange -an, cryptsetup \
              close, mdadm --stop), or name another device", device.display())]
     Held {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
         /// Kernel name of what holds it.
         holder: String,
     },
-    /// Its bytes are also reached through a loop device.
-    #[error("refusing to overwrite {}: {part} is also in use as /dev/{loop_device}; detach that first \
+    /// Its data is also accessible through a loop device.
+    #[error("refusing to overwrite {}: {part} is also in use as /dev/{loop_device}; detach it first \
              (losetup -d /dev/{loop_device})", device.display())]
     Loop {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
         /// Kernel name of the loop device.
         loop_device: String,
     },
-    /// The kernel reports it as in use, but nothing visible shows by what.
-    #[error("refusing to overwrite {}: the kernel says that it is in use; find out by whom (lsblk, lsof), or name \
+    /// The kernel reports it as in use, but nothing shows by whom.
+    #[error("refusing to overwrite {}: the kernel reports it as in use; find out what uses it (lsblk, lsof), or name \
              another device", device.display())]
     Busy {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
     },
     /// Has partitions.
-    #[error("refusing to overwrite {}: it has partitions ({}); name one of them, or if all data on it may go, erase \
+    #[error("refusing to overwrite {}: it has partitions ({}); name one of them, or if its data may be lost, erase \
              the table first (wipefs --all {})", device.display(), partitions.join(", "), device.display())]
     Partitioned {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// Their kernel names.
         partitions: Vec<String>,
     },
     /// Something recognisable lies on it.
-    #[error("refusing to overwrite {}: {part} holds {kind} (signature at byte {offset}); if its data may go, erase it \
-             first (wipefs --all /dev/{part})", device.display())]
+    #[error("refusing to overwrite {}: {part} contains {kind} (signature at byte {offset}); if its data may be lost, \
+             erase it first (wipefs --all /dev/{part})", device.display())]
     Signature {
-        /// What was asked for.
+        /// The requested device.
         device: PathBuf,
         /// What is in the way.
         part: String,
@@ -120,7 +120,7 @@ pub enum InUse {
 }
 
 impl InUse {
-    /// Whether this is about data that lies on the device and that nothing uses: partitions, signatures.
+    /// Whether this is only about unused data on the device: partitions, signatures.
     #[must_use]
     pub fn is_only_content(&self) -> bool {
         matches!(self, Self::Partitioned { .. } | Self::Signature { .. })
@@ -132,7 +132,7 @@ impl Machine {
     /// and nothing recognisable lies on it or on any of its partitions.
     ///
     /// Call it just before opening the device for writing with `O_EXCL`, which keeps others away from then on. It
-    /// opens the device read-only and with `O_EXCL` itself, so it refuses a device the caller already holds that way.
+    /// opens the device read-only with `O_EXCL` itself, so it refuses a device that the caller already holds open so.
     ///
     /// # Errors
     /// The first of [`Self::block_uses`].
@@ -140,8 +140,8 @@ impl Machine {
         self.block_uses(dev).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that stands in the way of overwriting `dev`, what is in use before what merely lies there. Empty
-    /// means that it may be overwritten.
+    /// Everything that stands in the way of overwriting `dev`: first whatever is in use, then whatever data is on it.
+    /// Empty means that it may be overwritten.
     #[must_use]
     pub fn block_uses(&self, dev: &Path) -> Vec<InUse> {
         let Some(block) = self.block(dev) else { return vec![self.not_identified(dev)] };
@@ -169,7 +169,7 @@ impl Machine {
         }
     }
 
-    /// The devices that share bytes with `block`: its partitions, the disk it is a part of, and for a loop device on a
+    /// The devices that share data with `block`: its partitions, the disk it is a part of, and for a loop device on a
     /// block device the same of that one (a loop device does not claim what backs it, so the kernel would not object).
     fn family(&self, block: &Block) -> Vec<Block> {
         let mut family: Vec<Block> = Vec::new();
@@ -182,7 +182,7 @@ impl Machine {
         family
     }
 
-    /// The block device behind a loop device, whose node may have gone since.
+    /// The block device behind a loop device, whose node may have been removed since.
     fn backing_block(&self, block: &Block) -> Option<Block> {
         let name = block.whole().map_or_else(|| block.name.clone(), |whole| whole.name);
         let by_number = || self.block_numbered(&self.behind(&name)?.block?);
@@ -227,7 +227,7 @@ impl Check<'_> {
                 let mut numbers = mount.source_devices().filter_map(|path| self.machine.block(path));
                 numbers.find_map(|block| self.member(&block.number))
             };
-            // Hundreds of mounts may share one source; one lookup of each that is not ours is enough.
+            // Hundreds of mounts may share one source; looking up each foreign source once is enough.
             let skip = sources.contains(mount.source.as_str());
             let part = self.member(&mount.number).or_else(|| if skip { None } else { by_source() });
             match part {
@@ -241,7 +241,7 @@ impl Check<'_> {
         self.found.extend(found);
     }
 
-    /// The mounts of every namespace that can be seen. Not seeing this process's own is an error; the others are an
+    /// The mounts of every visible namespace. Not seeing this process's own is an error; the others are an
     /// extra, since the kernel's own check (`O_EXCL`) follows.
     fn every_mount(&self) -> (Vec<Mount>, Option<(String, io::Error)>) {
         let own = "/proc/self/mountinfo";
@@ -270,7 +270,7 @@ impl Check<'_> {
         let mounted = |block: &&Block| members.contains(&block.name);
         let parts: Vec<String> = self.family.iter().filter(mounted).map(|block| block.name.clone()).collect();
         for part in parts {
-            // A mount that was found already says more.
+            // A mount that was already found says more.
             if !self.found.iter().any(|use_| matches!(use_, InUse::Mounted { part: reported, .. } if *reported == part))
             {
                 self.found.push(InUse::Member { device: self.device(), part });
@@ -321,7 +321,7 @@ impl Check<'_> {
                 let member = |block: Block| self.member(&block.number);
                 self.machine.block(&file).and_then(member).or_else(|| by_number().and_then(member))
             };
-            // A chain of loop devices lists the ones in between in the family; they are how this device works.
+            // In a chain of loop devices the intermediate ones belong to the family; this device depends on them.
             let between = self.family.iter().any(|block| block.name == name);
             if let Some(part) = part.filter(|_| !between) {
                 self.found.push(InUse::Loop { device: self.device(), part, loop_device: name });
@@ -342,7 +342,7 @@ impl Check<'_> {
         let mut file = match self.open() {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                // What was found before explains it better.
+                // Whatever was found before explains it better.
                 if self.found.is_empty() {
                     self.found.push(InUse::Busy { device: self.device() });
                 }

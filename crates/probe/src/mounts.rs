@@ -28,8 +28,8 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// Whether `number` is that of a block device. Major 0 is given to filesystems without one, and by btrfs to
-    /// each subvolume.
+    /// Whether `number` is that of a block device. Filesystems without one get major 0, and so does each btrfs
+    /// subvolume.
     pub(crate) fn has_block_number(&self) -> bool {
         !self.number.is_empty() && !self.number.starts_with("0:")
     }
@@ -107,8 +107,8 @@ pub(crate) fn containing<'a>(mounts: &'a [Mount], path: &Path, identity: &Identi
     }
     let found = lookup(mounts, path);
     match &identity.number {
-        // The tree is right unless the kernel says the path is elsewhere. Filesystems with anonymous numbers never
-        // match, so a lack of any match says nothing.
+        // The tree is right unless the kernel says that the path is elsewhere. Filesystems with anonymous numbers never
+        // match, so the absence of a match means nothing.
         Some(number) if found.is_none_or(|mount| mount.number != *number) => {
             let same: Vec<Mount> = mounts.iter().filter(|mount| mount.number == *number).cloned().collect();
             let better = longest(&same, path).map(|mount| mount.id);
@@ -125,7 +125,7 @@ fn lookup<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let top = mounts.iter().rfind(|mount| mount.point == Path::new("/") && is_top(mount));
     let Some(mut current) = top else { return longest(mounts, path) };
     let mut seen = HashSet::from([current.id]);
-    // Of the mounts on this one, the shallowest comes first on the way down; the last of equals is on top.
+    // Of the mounts on this one, the shallowest comes first on the way down; among equals the last is on top.
     while let Some(next) = mounts
         .iter()
         .filter(|mount| mount.parent == current.id && !seen.contains(&mount.id) && path.starts_with(&mount.point))
@@ -139,7 +139,7 @@ fn lookup<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
 }
 
 fn longest<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    // `max_by_key` returns the last of equals: later mounts lie over earlier ones.
+    // Among equals `max_by_key` returns the last one: later mounts cover earlier ones.
     mounts.iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.components().count())
 }
 

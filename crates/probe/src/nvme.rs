@@ -1,7 +1,7 @@
-//! What an NVMe controller reports of itself: attributes in sysfs, and as root its Identify and SMART / Health data.
+//! What an NVMe controller reports about itself: attributes in sysfs, and as root its Identify and SMART / Health data.
 //!
-//! Two admin commands are issued, both of which only read: Identify Controller and Get Log Page 02h. Where the
-//! controller may not be opened, or refuses, the fields stay empty. Layouts are those of the NVM Express Base
+//! Two admin commands are issued, both read-only: Identify Controller and Get Log Page 02h. Where the controller
+//! cannot be opened, or refuses, the fields stay empty. Layouts are those of the NVM Express Base
 //! Specification 2.0, figures 275 (Identify Controller) and 207 (SMART / Health Information).
 
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::{Machine, names_in, text_of};
 const IDENTIFY_BYTES: usize = 4096;
 /// Bytes of SMART / Health.
 const HEALTH_BYTES: usize = 512;
-/// Smallest memory page of a controller, bytes: what its transfer size is counted in. Controllers with larger ones are
-/// not known.
+/// Smallest memory page of a controller, bytes: the unit of its transfer size. No controllers with larger ones are
+/// known.
 const PAGE_BYTES: u64 = 4096;
-/// What a SMART data unit is: thousands of 512 bytes.
+/// A SMART data unit: 1,000 times 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
 impl Machine {
@@ -39,7 +39,7 @@ impl Machine {
             numa_node: attr("numa_node").parse().ok(),
             queues: attr("queue_count").parse().ok(),
             queue_entries: attr("sqsize").parse::<u32>().ok().map(|last| last.saturating_add(1)),
-            // The kernel says it of the namespace: a flush is sent only where there is a cache to empty.
+            // The kernel reports it for the namespace: a flush is sent only where there is a cache to empty.
             volatile_write_cache: match block.attr("queue/write_cache").as_str() {
                 "write back" => Some(true),
                 "write through" => Some(false),
@@ -78,7 +78,7 @@ fn hexadecimal(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Asks the controller itself, as far as this user may.
+/// Asks the controller itself, as far as this user is allowed to.
 fn ask(path: &Path, nvme: &mut Nvme) {
     let Ok(file) = File::open(path) else { return };
     let mut data = [0; IDENTIFY_BYTES];
@@ -127,7 +127,7 @@ struct Passthrough {
     result: u32,
 }
 
-/// The size is part of the ioctl's number.
+/// The size is part of the ioctl number.
 const _: () = assert!(size_of::<Passthrough>() == 72);
 
 /// `NVME_IOCTL_ADMIN_CMD`: `_IOWR('N', 0x41, struct nvme_passthru_cmd)`.
@@ -166,7 +166,7 @@ fn identified(data: &[u8; IDENTIFY_BYTES], nvme: &mut Nvme) {
             *field = text(range);
         }
     }
-    // 0 stands for no limit.
+    // 0 means no limit.
     nvme.transfer_max = match data[77] {
         0 => None,
         power => 1u64.checked_shl(u32::from(power)).and_then(|pages| pages.checked_mul(PAGE_BYTES)).map(Bytes),

@@ -1,11 +1,11 @@
-//! Whether two moments saw the same disk, by what is known of it: its filesystem, models and serial numbers.
+//! Whether a disk is still the same as at an earlier moment, judged by its filesystem, models and serial numbers.
 
 use std::collections::BTreeSet;
 
 use qd1_model::environment::{BOOT, Device, Environment, Filesystem};
 
-/// Returns how what was measured `then` differs from what would be measured `now`, if these are two disks as far as can be
-/// known; `None` for the same disk.
+/// Returns how the disk measured `then` differs from the one that would be measured `now`, if these appear to be two
+/// disks; `None` for the same disk.
 #[must_use]
 pub fn difference(then: &Environment, now: &Environment) -> Option<String> {
     let [before, after] = [&then.filesystem, &now.filesystem];
@@ -26,7 +26,8 @@ pub fn difference(then: &Environment, now: &Environment) -> Option<String> {
         let hint = if is_resized { "; it may have grown" } else { "" };
         return Some(format!("{now} now, {then} then{hint}"));
     }
-    // What is known until the next start says nothing after it; where a device is overwritten, that is reason enough.
+    // What identifies a disk only until the next boot says nothing after one. Where a device is overwritten, that doubt
+    // is reason enough to refuse.
     let known = |machine| {
         let mut known = all(machine, |device| &device.identity);
         known.retain(|identity| before.kind == "block" || !identity.starts_with(BOOT));
@@ -37,7 +38,7 @@ pub fn difference(then: &Environment, now: &Environment) -> Option<String> {
     is_other.then(|| "its serial number or the file behind it has changed".to_owned())
 }
 
-/// What is known of the devices below, each once, in an order that does not follow their names, which may change.
+/// What is known about the devices below, each once, in an order independent of their names, which may change.
 fn all(machine: &Environment, of: fn(&Device) -> &String) -> Vec<&str> {
     let known = machine.devices.iter().map(|device| of(device).as_str()).filter(|text| !text.is_empty());
     known.collect::<BTreeSet<&str>>().into_iter().collect()
@@ -49,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Another disk of the same size was measured on; a filesystem that had grown was refused.
+    /// A run was continued on another disk of the same size, while a filesystem that had grown was refused.
     #[test]
     fn a_disk_is_known_by_its_filesystem_and_its_models() {
         let machine = |id: &str, size: u64, model: &str| Environment {
@@ -73,7 +74,7 @@ mod tests {
         );
     }
 
-    /// The image of another loop device, of the same size, was overwritten.
+    /// The image of another loop device of the same size was overwritten.
     #[test]
     fn a_device_is_known_by_its_serial_number() {
         let machine = |kind: &str, identity: &str| Environment {
@@ -84,12 +85,12 @@ mod tests {
         let is_same =
             |kind: &str, then: &str, now: &str| difference(&machine(kind, then), &machine(kind, now)).is_none();
         assert!(is_same("block", "S1", "S1") && !is_same("block", "S1", "S2") && !is_same("xfs", "S1", "S2"));
-        // After a start of the machine the sequence number is another.
+        // After a reboot the sequence number is different.
         assert!(!is_same("block", "boot a 1", "boot b 1") && is_same("xfs", "boot a 1", "boot b 1"));
         // A record of an older version has none.
         assert!(is_same("block", "", "S2"));
         assert!(difference(&machine("block", "S1"), &machine("block", "S2")).unwrap().contains("serial number"));
-        // Members of an array change their names, and of two paths to a disk one may be gone.
+        // Members of an array change their names, and one of two paths to a disk may be gone.
         let array = |members: &[&str]| Environment {
             devices: members.iter().map(|one| Device { identity: (*one).into(), ..Device::default() }).collect(),
             ..machine("block", "")

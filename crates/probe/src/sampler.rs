@@ -1,4 +1,5 @@
-//! The kernel's counters around a step: the disk's requests, the machine's processor time and pressure.
+//! The kernel's counters before, during and after a step: the disk's requests, the machine's processor time and
+//! pressure.
 
 use crate::Machine;
 use qd1_clock as clock;
@@ -22,20 +23,20 @@ pub struct Moment {
     machine: MachineCounters,
 }
 
-/// Reads the counters again and again while a step is measured.
+/// Reads the counters repeatedly while a step is measured.
 pub struct Sampler<'a> {
     counters: &'a Counters<'a>,
     before: Moment,
     /// When the next reading is due, by the clock of requests.
     next_ns: u64,
     every_ns: u64,
-    /// Later readings, in time order, each with what waited to be written then.
+    /// Later readings, in time order, each with the data waiting to be written at that moment.
     readings: Vec<(Moment, Option<Writeback>)>,
 }
 
 /// Their change over a step.
 pub struct Change {
-    /// Requests of the device beside those made of it; `None` when there is no block device.
+    /// The device's request counts next to the requests we made; `None` when there is no block device.
     pub device: Option<DeviceDelta>,
     /// Share of processor time stolen by the hypervisor, 0..1.
     pub steal: f64,
@@ -60,8 +61,8 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// Reads all counters now, and from now on whenever [`Sampler::look`] finds it due: once a second in visits of 20 s and
-    /// more, more often in short ones.
+    /// Reads all counters now, and from now on whenever [`Sampler::look`] finds it due: once a second in visits of 20 s
+    /// and more, more often in short ones.
     pub fn sample(&self, stop: &Stop) -> Sampler<'_> {
         let before = self.now();
         let every_ns = (stop.max_ns / 20).clamp(SAMPLE_NS_MIN, SAMPLE_NS_MAX).max(stop.max_ns / SAMPLES_MAX);
@@ -77,13 +78,13 @@ impl<'a> Counters<'a> {
 /// Time between two readings of a step, ns.
 const SAMPLE_NS_MIN: u64 = 250_000_000;
 const SAMPLE_NS_MAX: u64 = 1_000_000_000;
-/// How much earlier than measurement a part may begin: the workers' start, but no ramp.
+/// How long before the measurement a part may begin: includes the start of the workers, but not the ramp.
 const IN_RAMP_NS_MAX: u64 = 50_000_000;
-/// Readings of a step at most, if it ends in its time.
+/// Maximum number of readings in a step that ends in time.
 const SAMPLES_MAX: u64 = 2000;
 
 impl Sampler<'_> {
-    /// Reads the counters if it is time.
+    /// Reads the counters if a reading is due.
     pub fn look(&mut self) {
         let now_ns = clock::now_ns();
         if now_ns >= self.next_ns {

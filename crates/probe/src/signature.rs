@@ -1,8 +1,8 @@
-//! What lies on a device: the signatures that filesystems, volume managers and partition tables leave.
+//! What is on a device: the signatures that filesystems, volume managers and partition tables leave.
 //!
-//! All that util-linux's libblkid knows is known here as well, from each format's own documentation. Only the first and
-//! the last two megabytes are read, since every format here keeps a signature there. A signature is taken seriously even if
-//! the rest looks damaged: a false alarm costs a `wipefs`, a miss costs somebody's data.
+//! All formats that util-linux's libblkid knows are known here as well, from each format's own documentation. Only the
+//! first and the last two megabytes are read, since every format here keeps a signature there. A signature is taken
+//! seriously even if the rest looks damaged: a false alarm costs a `wipefs`, a miss costs somebody's data.
 
 mod tables;
 mod weak;
@@ -25,7 +25,7 @@ const HEAD_BYTES: u64 = (2 << 20) + (64 << 10);
 /// How much is read from the end: Promise's RAID begins at most 1.5 MiB before it.
 const TAIL_BYTES: u64 = 2 << 20;
 
-/// What ends the first page of a swap area or of a hibernation image (of the kernel, uswsusp and others).
+/// The marks at the end of the first page of a swap area or hibernation image (of the kernel, uswsusp and others).
 const SWAP_ENDS: [&[u8]; 6] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001"];
 
 /// Revision 2 and the magic 0x3434 of nilfs2 (kernel `nilfs2_ondisk.h`).
@@ -39,7 +39,7 @@ const ZFS_RING_BYTES: u64 = 128 << 10;
 /// All signatures on a device or image.
 ///
 /// # Errors
-/// When it cannot be read: then nothing is known about it.
+/// When it cannot be read.
 pub fn signatures(device: &mut (impl Read + Seek)) -> io::Result<Vec<Signature>> {
     let size = device.seek(SeekFrom::End(0))?;
     signatures_within(device, 0, size)
@@ -91,7 +91,7 @@ pub fn signatures_within(device: &mut (impl Read + Seek), start: u64, size: u64)
     if let Some(offset) = xfs_log(&ends) {
         note("xfs log", offset);
     }
-    // The boot sector of a FAT or NTFS ends like a partition table, and its code may look like entries.
+    // The boot sector of a FAT or NTFS ends like a partition table, and its code may look like partition entries.
     if found.is_empty() && weak::is_mbr(&ends) {
         found.push(Signature { kind: "MBR partition table", offset: 510 });
     }
@@ -139,7 +139,7 @@ fn slice(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
     bytes.get(at..at.checked_add(len)?)
 }
 
-/// Swap ends its first page, whose size is the machine's that made it.
+/// The mark is at the end of swap's first page, whose size is that of the machine that made it.
 fn swap(ends: &Ends) -> Option<u64> {
     let offsets = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10].map(|page: u64| page - 10);
     offsets.into_iter().find(|offset| SWAP_ENDS.iter().any(|bytes| ends.has(*offset, bytes)))

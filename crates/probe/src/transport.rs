@@ -45,7 +45,7 @@ fn by_name(name: &str) -> String {
     found.map(|(_, transport)| (*transport).to_owned()).unwrap_or_default()
 }
 
-/// NVMe over a network differs from NVMe in the machine; the controller shows which it is.
+/// Distinguishes NVMe over a network from local NVMe by its controller.
 fn nvme(device: &Path) -> String {
     let controllers = names_in(device).into_iter().filter(|name| name.starts_with("nvme"));
     let of_controllers = controllers.map(|name| text_of(&device.join(name).join("transport")));

@@ -1,4 +1,4 @@
-//! The UUID of a mounted filesystem, as the kernel tells it through any directory of it.
+//! The UUID of a mounted filesystem, which the kernel reports through any of its directories.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,7 +13,7 @@ struct FsUuid {
     uuid: [u8; 16],
 }
 
-/// `struct xfs_fsop_geom_v1` of XFS's xfs_fs.h, which all versions of XFS answer.
+/// `struct xfs_fsop_geom_v1` of XFS's xfs_fs.h, which all versions of XFS support.
 #[repr(C)]
 struct XfsGeometry {
     sizes: [u32; 8],
@@ -27,8 +27,8 @@ const FS_UUID: rustix::ioctl::Opcode = opcode::read::<FsUuid>(0x15, 0);
 /// `XFS_IOC_FSGEOMETRY_V1`.
 const XFS_GEOMETRY: rustix::ioctl::Opcode = opcode::read::<XfsGeometry>(b'X', 100);
 
-/// The UUID of the filesystem, of type `kind`, that holds `path`, in hexadecimal; `None` where it has none, the kernel does
-/// not tell, or its directory cannot be read.
+/// The UUID, in hexadecimal, of the filesystem (of type `kind`) that holds `path`; `None` if it has none, the kernel
+/// does not report it, or its directory cannot be read.
 pub(crate) fn of(path: &Path, kind: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |dir: &Path| openat(CWD, dir, flags, Mode::empty()).ok();

@@ -1,7 +1,7 @@
 //! Whose machine this is, from DMI: one table row per vendor.
 //!
-//! The strings are those cloud-init's `ds-identify` and systemd's `detect-virt` look for, and what the vendors
-//! themselves put into `sys_vendor` or `product_name`.
+//! The strings are those that cloud-init's `ds-identify` and systemd's `detect-virt` look for, and those that the
+//! vendors themselves put into `sys_vendor` or `product_name`.
 
 use crate::Machine;
 
@@ -13,7 +13,7 @@ pub(crate) struct Vendor {
     text: &'static str,
     /// Name for reports.
     pub(crate) name: &'static str,
-    /// Hypervisor that vendor runs its virtual machines on, where one is known.
+    /// Hypervisor that the vendor runs its virtual machines on, if known.
     pub(crate) hypervisor: &'static str,
 }
 
@@ -71,18 +71,18 @@ const BLANKS: &[&str] = &[
 ];
 
 impl Machine {
-    /// A DMI string; empty if missing or a maker's blank.
+    /// A DMI string; empty if missing or a placeholder.
     pub(crate) fn dmi(&self, field: &str) -> String {
         let text = self.text(format!("/sys/class/dmi/id/{field}"));
         if BLANKS.contains(&text.to_ascii_lowercase().as_str()) { String::new() } else { text }
     }
 
-    /// The row of the table that fits.
+    /// The matching row of the table.
     pub(crate) fn known_vendor(&self) -> Option<&'static Vendor> {
         VENDORS.iter().find(|vendor| self.dmi(vendor.field).contains(vendor.text))
     }
 
-    /// The vendor's name: from the table, else as DMI has it.
+    /// The vendor's name: from the table, otherwise from DMI.
     pub(crate) fn vendor(&self) -> String {
         self.known_vendor().map_or_else(|| self.dmi("sys_vendor"), |vendor| vendor.name.to_owned())
     }

@@ -81,7 +81,8 @@ impl Machine {
         if let Some((_, name)) = by_clock {
             return Some((*name).to_owned());
         }
-        // Clouds put their names into the DMI of whole rented machines too; on x86 the missing flag distinguishes them.
+        // Clouds put their names into the DMI of bare-metal machines too; on x86 the missing hypervisor flag tells them
+        // apart.
         let vendor = self.known_vendor().filter(|_| flag != Some(false) && !self.product().contains("metal"));
         let by_tree = self.text("/proc/device-tree/hypervisor/compatible");
         match (vendor, flag) {

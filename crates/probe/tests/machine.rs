@@ -1,5 +1,5 @@
-//! The probe against the machine the tests run on. What only root can do, or needs a tool that is missing, is skipped
-//! with a message.
+//! The probe on the machine that runs the tests. Tests that need root, or a tool that is missing, are skipped with a
+//! message.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -71,8 +71,8 @@ impl Drop for Mounted {
     }
 }
 
-/// What uses a device once what was detached has gone: the kernel keeps a loop device that another program has open, if
-/// only to look for a free one, until that one closes it.
+/// What uses a device once a detached loop device is gone: the kernel keeps a loop device that another program has
+/// open, if only to look for a free one, until that program closes it.
 fn uses_once_settled(machine: &Machine, dev: &Path) -> Vec<InUse> {
     let mut uses = machine.block_uses(dev);
     for _ in 0..100 {
@@ -85,7 +85,7 @@ fn uses_once_settled(machine: &Machine, dev: &Path) -> Vec<InUse> {
     uses
 }
 
-/// Paths were compared: a mounted filesystem over a hard link of the same file was destroyed.
+/// Paths used to be compared: a mounted filesystem over a hard link of the same file was destroyed.
 #[test]
 fn a_loop_device_over_the_same_file_by_any_path_is_seen() {
     let Some(disk) = Loop::new() else { return };
@@ -101,7 +101,7 @@ fn a_loop_device_over_the_same_file_by_any_path_is_seen() {
         let before = uses_once_settled(&machine, &disk.dev);
         assert!(before.is_empty(), "{}: {before:?}", other.display());
         let over = run("losetup", &["--find", "--show", "--offset", "16777216", other.to_str().unwrap()]).unwrap();
-        // The node of a device may go while it is used.
+        // The node of a device may be removed while it is in use.
         fs::remove_file(other).unwrap();
         let uses = machine.block_uses(&disk.dev);
         run("losetup", &["--detach", &over]);
@@ -240,7 +240,7 @@ fn a_device_somebody_holds_exclusively_is_busy() {
     let error = Machine::new().block_in_use(&device.dev).unwrap_err();
     assert!(matches!(error, InUse::Busy { .. }), "{error}");
     drop(held);
-    // A child that another test starts at this moment holds a copy until it becomes its program.
+    // A child that another test starts at this moment holds a copy of the descriptor until it calls exec.
     let is_free = || Machine::new().block_in_use(&device.dev).is_ok();
     let pause = || std::thread::sleep(std::time::Duration::from_millis(10));
     assert!((0..500).any(|_| is_free() || {

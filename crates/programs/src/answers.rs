@@ -17,14 +17,14 @@ use qd1_system::child::Cancelled;
 use crate::program::Loaded;
 use crate::tally::Tally;
 
-/// How long whoever waits looks away.
+/// How long a waiting thread sleeps between checks.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// How long answers are still waited for after the end.
+/// How long to wait for outstanding answers after the end.
 pub(crate) const DRAIN_NS: u64 = 2_000_000_000;
 
-/// An answer: when, ns from the start of the measured time, and how long after it was due. What ended before that start is
-/// not sent.
+/// An answer: when, ns from the start of the measured time, and how long after it was due. Answers before that start
+/// are not sent.
 pub(crate) struct Answer {
     pub(crate) at_ns: u64,
     pub(crate) lat_ns: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Answer {
 
 /// The window in which answers are waited for.
 pub(crate) struct Window<'a> {
-    /// When the measured time began, by the clock.
+    /// When the measured time began, on the clock.
     pub(crate) start_ns: u64,
     pub(crate) stop: &'a Stop,
     pub(crate) cancel: &'a AtomicBool,
@@ -41,15 +41,15 @@ pub(crate) struct Window<'a> {
 /// Connections of a load, each on a thread of its own.
 pub(crate) struct Connections {
     pub(crate) count: usize,
-    /// Of the threads; the number of the connection follows.
+    /// Prefix of the threads' names; the number of the connection follows.
     pub(crate) name: &'static str,
 }
 
 impl Connections {
-    /// Runs each until it returns, and counts what they answer. Sets `over` when no more is waited for.
+    /// Runs each until it returns, and counts their answers. Sets `over` when it stops waiting for more.
     ///
     /// # Errors
-    /// The first error of one, or when a thread cannot be started.
+    /// The first error of a connection, or if a thread cannot be started.
     pub(crate) fn run(
         &self,
         connection: impl Fn(usize, &Sender<Result<Answer>>) -> Result<()> + Sync,
@@ -81,8 +81,8 @@ impl Connections {
     }
 }
 
-/// Returns what was counted, as a load of the program; `None` where nothing was, unless operations were due at a rate: that
-/// none was answered is a result then.
+/// Returns what was counted, as a load of the program; `None` if nothing was, unless operations were due at a rate:
+/// then it is a result that none was answered.
 ///
 /// # Errors
 /// [`Cancelled`] when it was stopped before the first answer.
@@ -102,7 +102,7 @@ pub(crate) fn loaded(mut tally: Tally, window: &Window<'_>, due: Option<Due>) ->
     Ok(Some(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, app, ..Loaded::default() }))
 }
 
-/// Returns what of the schedule, ns from the start of the ramp, was due in the measured time.
+/// Returns the part of the schedule, ns from the start of the ramp, that was due in the measured time.
 pub(crate) fn due(schedule_ns: &[u64], stop: &Stop) -> Due {
     let measured = schedule_ns.iter().filter(|due_ns| **due_ns >= stop.ramp_ns).count();
     Due { count: measured as u64, drain_ns: DRAIN_NS }

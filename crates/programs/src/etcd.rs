@@ -1,8 +1,8 @@
-//! `qd1 app etcd`: a real etcd with its data on the disk, under the loads of its own `etcdctl check perf`.
+//! `qd1 app etcd`: a real etcd with its data on the disk, under the loads of `etcdctl check perf`.
 //!
 //! etcdctl decides whether it passes; etcd's metrics show how long the syncs of its log and the commits of its database
-//! took, in buckets of its own; its messages show which requests it found slow. Each load has an etcd of its own, with
-//! empty data.
+//! took, in etcd's own buckets; its messages show which requests it found slow. Each load has its own etcd, with empty
+//! data.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -72,7 +72,7 @@ impl Driver for Etcd {
         loads.dedup();
         let step = |load: &EtcdLoad| {
             let (clients, rate) = (load.clients(), load.writes_per_second());
-            let title = format!("etcdctl check perf: {clients} clients, {rate} writes/s asked for");
+            let title = format!("etcdctl check perf: {clients} clients, target {rate} writes/s");
             crate::program::step(Program::Etcd, load.name().to_owned(), title, clients, 0, CHECK_NS)
         };
         loads.iter().map(step).collect()
@@ -100,18 +100,20 @@ impl Driver for Etcd {
     fn prepare(&mut self, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
         let output = child::Program::new(&self.server, &[&"--version"]).output(site.cancel)?;
         let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: ")).unwrap_or("unknown").trim();
-        let setting = Setting { name: "listen".to_owned(), value: "127.0.0.1 alone, ports of its own".to_owned() };
+        let setting = Setting { name: "listen".to_owned(), value: "127.0.0.1 only, on its own ports".to_owned() };
         Ok((version.to_owned(), vec![setting]))
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-        let Work::App(work) = &step.work else { bail!("no load of etcd") };
+        let Work::App(work) = &step.work else { bail!("not a load of etcd") };
         let mut node = Node::start(&self.server, site)?;
         if let Some(rate) = work.rate {
             return node.puts(rate, step, site, watch);
         }
-        let load =
-            EtcdLoad::ALL.into_iter().find(|load| load.name() == step.name).context("no load of etcdctl check perf")?;
+        let load = EtcdLoad::ALL
+            .into_iter()
+            .find(|load| load.name() == step.name)
+            .context("not a load of etcdctl check perf")?;
         let before = node.metrics()?;
         let endpoint = format!("http://127.0.0.1:{}", node.port);
         let args: [&dyn AsRef<std::ffi::OsStr>; 6] =
@@ -145,7 +147,7 @@ impl Driver for Etcd {
     }
 }
 
-/// Returns the step of a rate, which is in the list for the `turn`-th time.
+/// Returns the step for a rate that appears in the list for the `turn`-th time.
 fn puts_step(rate: u32, turn: usize, runtime_ns: u64) -> StepPlan {
     let title = format!("{rate} puts/s at random times, {VALUE} bytes each");
     let name = if turn == 1 { format!("{rate} puts/s") } else { format!("{rate} puts/s #{turn}") };
@@ -165,7 +167,7 @@ struct Node {
 
 impl Node {
     fn start(file: &Path, site: &Site<'_>) -> Result<Self> {
-        // A port that was free a moment ago may be in use now; then another is tried.
+        // A port that was free a moment ago may be in use now, so another one is tried.
         let mut last = String::new();
         for _ in 0..5 {
             let mut node = Self::spawn(file, site)?;
@@ -182,7 +184,7 @@ impl Node {
 
     fn spawn(file: &Path, site: &Site<'_>) -> Result<Self> {
         let (disk, temp) = (site.scratch()?, site.temp_scratch()?);
-        // Both are held at once, so that they differ.
+        // Both are held at the same time, so that they differ.
         let held = [free_port()?, free_port()?];
         let [port, peer] = [&held[0], &held[1]].map(|held| held.local_addr().map_or(0, |addr| addr.port()));
         drop(held);
@@ -226,7 +228,7 @@ impl Node {
             }
             std::thread::sleep(POLL);
         }
-        bail!("etcd was not healthy in time: {}", last_lines(&self.log_text()))
+        bail!("etcd did not become healthy in time: {}", last_lines(&self.log_text()))
     }
 
     /// Waits until etcdctl is done; returns false if the server ended or the user stopped it first.
@@ -268,7 +270,7 @@ impl Node {
         std::fs::read_to_string(&self.messages).unwrap_or_default()
     }
 
-    /// Adds to an error the server's last message, if it has ended.
+    /// Adds the server's last message to an error, if the server has ended.
     fn explain(&mut self, what: &str) -> String {
         match self.server.ended() {
             Ok(Some(status)) => format!("{what}; etcd ended ({status}): {}", last_message(&self.log_text())),
@@ -288,7 +290,7 @@ impl Node {
         write!(stream, "GET {page} HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP")?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("etcd's answer is not HTTP")?;
         if !head.lines().next().is_some_and(|line| line.contains(" 200")) {
             bail!("{}", head.lines().next().unwrap_or_default());
         }
@@ -303,7 +305,7 @@ impl Drop for Node {
 }
 
 fn free_port() -> Result<TcpListener> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free port on 127.0.0.1")
 }
 
 /// Returns the last message of a log of JSON lines.
@@ -338,7 +340,8 @@ fn verdict(output: &str) -> Vec<Counter> {
     figures
 }
 
-/// Returns etcd's counters between two readings of its metrics, and those of the complaints in its messages.
+/// Returns the change in etcd's counters between two readings of its metrics, and counts of the complaints in its
+/// messages.
 fn app_step(before: &str, after: &str, log: &str) -> AppStep {
     let buckets = HISTOGRAMS.iter().filter_map(|name| buckets_since(name, before, after)).collect();
     let lines = |words: &[&str]| log.lines().filter(|line| words.iter().any(|word| line.contains(word))).count() as f64;

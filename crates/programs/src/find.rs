@@ -9,7 +9,7 @@ use qd1_model::{Problem, ProblemKind};
 pub(crate) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
     let is_executable =
         |path: &PathBuf| std::fs::metadata(path).is_ok_and(|f| f.is_file() && f.permissions().mode() & 0o111 != 0);
-    // An absolute path, since the guard changes the directory before it becomes the server.
+    // The path must be absolute, since the guard process changes its directory before it executes the server.
     dirs.iter().map(|dir| dir.join(name)).find(is_executable).and_then(|path| std::path::absolute(path).ok())
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn path_dirs() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Returns the directory of `--bindir`, otherwise those of PATH.
+/// Returns the directory given with `--bindir`, otherwise those of PATH.
 pub(crate) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
     bindir.map_or_else(path_dirs, |dir| vec![dir.to_owned()])
 }
@@ -30,7 +30,7 @@ pub(crate) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
 pub(crate) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<PathBuf, Problem> {
     among(name, dirs).ok_or_else(|| {
         let message =
-            format!("{name} is not installed, or not in PATH; on Debian and Ubuntu: apt-get install {package}");
+            format!("{name} is not installed or not in PATH; on Debian and Ubuntu: apt-get install {package}");
         Problem::new(ProblemKind::Capability, message)
     })
 }

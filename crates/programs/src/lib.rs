@@ -1,4 +1,5 @@
-//! Real programs on the disk: PostgreSQL, MySQL and MariaDB, etcd, SQLite, RocksDB, sysbench, on plain options.
+//! Real programs on the disk: PostgreSQL, MySQL and MariaDB, etcd, SQLite, RocksDB, sysbench, with plain data as
+//! options.
 //!
 //! The interface is [`Driver`], one file or directory for each program; [`ProgramRun`] runs its loads as the steps of
 //! an ordinary run.

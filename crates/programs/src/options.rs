@@ -8,11 +8,12 @@ use qd1_model::Bytes;
 /// PostgreSQL under pgbench.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Directory for the throwaway cluster, or data directory of the server of `dsn`; by default the current one.
+    /// Directory for the throwaway cluster, or data directory of the server in `dsn`; by default the current directory.
     pub path: Option<PathBuf>,
-    /// Numbers of concurrent clients, with a load for each.
+    /// Numbers of concurrent clients, with one load for each number.
     pub clients: Vec<u32>,
-    /// Transactions per second of all clients, each timed from when it was due; by default as fast as they are answered.
+    /// Transactions per second of all clients together, each timed from when it was due; by default as fast as they are
+    /// answered.
     pub rate: Option<u32>,
     /// pgbench's scale; by default the largest number of clients.
     pub scale: Option<u32>,
@@ -22,7 +23,7 @@ pub struct PostgresOptions {
     pub warmup_ns: u64,
     /// Built-in script of pgbench.
     pub builtin: String,
-    /// Scripts of the user's own instead.
+    /// The user's own scripts instead.
     pub script: Vec<PathBuf>,
     /// Threads of pgbench; by default one for each processor.
     pub threads: Option<u32>,
@@ -64,9 +65,10 @@ impl Default for PostgresOptions {
 pub struct MysqlOptions {
     /// Directory for the throwaway server.
     pub path: PathBuf,
-    /// Numbers of concurrent clients, with a load for each.
+    /// Numbers of concurrent clients, with one load for each number.
     pub clients: Vec<u32>,
-    /// Transactions per second of all clients, each timed from when it was due; by default as fast as they are answered.
+    /// Transactions per second of all clients together, each timed from when it was due; by default as fast as they are
+    /// answered.
     pub rate: Option<u32>,
     /// Branches, with 10,000 accounts each; by default the largest number of clients.
     pub scale: Option<u32>,
@@ -105,7 +107,7 @@ pub struct EtcdOptions {
     pub path: PathBuf,
     /// Loads of `etcdctl check perf`.
     pub load: Vec<EtcdLoad>,
-    /// Puts per second, with a load for each, instead of those.
+    /// Puts per second instead of those loads, with one load for each rate.
     pub rate: Vec<u32>,
     /// Measured time of each rate.
     pub runtime_ns: u64,
@@ -203,10 +205,10 @@ impl Default for SqliteOptions {
     }
 }
 
-/// Where SQLite keeps the data to roll back or to finish a transaction.
+/// Where SQLite keeps the data needed to roll back or finish a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalMode {
-    /// A log of new pages, with one sync per commit with synchronous=FULL, none with NORMAL.
+    /// A log of new pages: one sync per commit with synchronous=FULL, none with NORMAL.
     Wal,
     /// A rollback journal that is deleted at each commit: SQLite's default.
     Delete,
@@ -231,7 +233,7 @@ impl JournalMode {
 /// When SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
-    /// At the moments that keep the database consistent; in WAL mode the last commits may be lost.
+    /// Only as needed to keep the database consistent; in WAL mode the last commits may be lost.
     Normal,
     /// At each commit: SQLite's default.
     Full,

@@ -1,7 +1,7 @@
 //! The interface to real programs: one file or directory for each [`Driver`].
 //!
 //! A program's loads are the steps of an ordinary run, so that plan, progress, record, summary, history and every
-//! report format serve them too. A program issues its own I/O; the engine has no part in it.
+//! report format serve them too. A program issues its own I/O; the engine is not involved.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, chown};
@@ -31,10 +31,10 @@ pub trait Driver {
     /// Returns its loads, in order.
     fn steps(&self) -> Vec<StepPlan>;
 
-    /// Returns the most space it takes, as far as it is known.
+    /// Returns the maximum space it takes, as far as known.
     fn space(&self) -> Bytes;
 
-    /// Checks, before anything is done, that no program is missing and the settings make sense.
+    /// Checks in advance that no program is missing and the settings make sense.
     ///
     /// # Errors
     /// When the check fails; the message says what to do.
@@ -42,7 +42,7 @@ pub trait Driver {
 
     /// Describes what is changed and what remains, for `--dry-run`.
     fn caution(&self) -> String {
-        "none afterwards: data, sockets and server go with the run".to_owned()
+        "none afterwards: data, sockets and server are removed with the run".to_owned()
     }
 
     /// Creates its data and starts it; returns its version and settings.
@@ -66,7 +66,7 @@ pub trait Driver {
     }
 }
 
-/// The place of a program and the run it works for.
+/// Where a program works, and the run it works for.
 pub struct Site<'a> {
     /// The measured directory, with symbolic links resolved.
     pub(crate) path: &'a Path,
@@ -90,8 +90,8 @@ impl Site<'_> {
         Ok(scratch)
     }
 
-    /// Creates one in the system's directory for temporary files, for what should not be on the disk: sockets, logs.
-    /// Its name is short, since a socket's path may have no more than 107 bytes.
+    /// Creates one in the system's directory for temporary files, for sockets and logs, which should not be on the
+    /// disk. Its name is short, since a socket's path can have at most 107 bytes.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -121,7 +121,8 @@ pub(crate) fn scratch_in_memory(id: &str) -> Option<Scratch> {
 /// Lets everybody pass through a directory, whatever umask it was created with.
 pub fn open_to_others(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
+    std::fs::set_permissions(dir, mode)
+        .with_context(|| format!("cannot make {} accessible to other users", dir.display()))
 }
 
 /// Creates a directory that only the server's user can enter.
@@ -131,22 +132,23 @@ pub(crate) fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
         .with_context(|| format!("cannot create {} for the server", path.display()))
 }
 
-/// Refuses a rate at which so little is due in the time that nothing could be said of it.
+/// Refuses a rate at which too few operations are due in the time to draw any conclusion.
 ///
 /// # Errors
-/// When fewer than [`DUE_MIN`] operations are due in the mean.
+/// If fewer than [`DUE_MIN`] operations are due on average.
 pub(crate) fn enough(rate: u32, runtime_ns: u64) -> Result<()> {
     let due = f64::from(rate) * runtime_ns as f64 / 1e9;
     if due >= DUE_MIN {
         return Ok(());
     }
     let seconds = (DUE_MIN / f64::from(rate)).ceil();
-    let message =
-        format!("--rate {rate} is {due:.0} in all, too few to say anything of; give it --runtime {seconds:.0}s");
+    let message = format!(
+        "--rate {rate} makes only {due:.0} operations in all, too few for a result; use --runtime {seconds:.0}s"
+    );
     Err(Problem::usage(message).into())
 }
 
-/// The fewest operations that are due in a load at a rate.
+/// Minimum number of operations due in a load at a rate.
 const DUE_MIN: f64 = 10.0;
 
 /// The result of a load.
@@ -174,8 +176,8 @@ pub(crate) fn step(program: Program, name: String, title: String, clients: u32, 
     }
 }
 
-/// Returns a load for each number of clients, but for repeated ones; `rate` is that of all clients together, each
-/// operation timed from when it was due.
+/// Returns a load for each distinct number of clients; `rate` is that of all clients together, each operation timed
+/// from when it was due.
 pub(crate) fn client_steps(
     program: Program,
     clients: &[u32],
@@ -186,7 +188,8 @@ pub(crate) fn client_steps(
 ) -> Vec<StepPlan> {
     let load = |clients: u32| {
         let name = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-        let (name, when) = rate.map_or((name.clone(), ""), |rate| (format!("{name}, {rate}/s"), ", from when due"));
+        let (name, when) =
+            rate.map_or((name.clone(), ""), |rate| (format!("{name}, {rate}/s"), ", timed from when due"));
         let title = format!("{what}, {name}{when}");
         let work = Work::App(AppWork { program, clients, rate });
         StepPlan { work, ..step(program, name, title, clients, ramp_ns, max_ns) }

@@ -1,8 +1,8 @@
-//! Puts to etcd at a fixed rate: they are due at random times, whether or not earlier ones are answered, as requests of
-//! many users are; latency is measured from the time each was due.
+//! Puts to etcd at a fixed rate: like requests from many users, they are due at random times, whether or not earlier
+//! ones have been answered; latency is measured from the time each was due.
 //!
-//! They use etcd's JSON gateway over HTTP, not gRPC as etcd's own clients do: that takes more processor time, and the
-//! same of the disk.
+//! They use etcd's JSON gateway over HTTP, not gRPC like etcd's own clients: that takes more processor time, but the
+//! load on the disk is the same.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -21,13 +21,14 @@ use crate::program::Loaded;
 use crate::tally::Tally;
 use qd1_runner::watch::Watch;
 
-/// Bytes of a value: as in the benchmarks of etcd's documentation, as nearly as base64 allows.
+/// Bytes of a value: as in the benchmarks in etcd's documentation, as closely as base64 allows.
 pub(crate) const VALUE: usize = 258;
 /// The same in base64.
 const VALUE_LETTERS: usize = VALUE / 3 * 4;
 /// Number of distinct keys.
 const KEYS: u64 = 100_000;
-/// Connections, each with one put at a time; a put that is due when all are busy waits, and the wait is counted.
+/// Number of connections, each with one put at a time; a put that is due while all are busy waits, and the wait is
+/// counted.
 const CONNECTIONS: usize = 100;
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -83,7 +84,7 @@ impl Puts {
 }
 
 impl Shared<'_> {
-    /// Sends one put after another on a connection of its own.
+    /// Sends one put after another on its own connection.
     fn connection(&self, answered: &Sender<Result<Answer>>) -> Result<()> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).context("cannot reach etcd")?;
         stream.set_nodelay(true)?;
@@ -152,8 +153,11 @@ impl Head {
         let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
         let text = String::from_utf8_lossy(&answer[..end]);
         let mut lines = text.lines();
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).context("no HTTP")?;
-        // What etcd answers where it refuses has none, and its status matters more.
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+            .context("etcd's response is not HTTP")?;
+        // etcd's refusals have no Content-Length, and their status matters more.
         if status != 200 {
             return Ok(Some(Self { status, length: end + 4, body: 0 }));
         }
@@ -208,7 +212,7 @@ mod tests {
         let head = Head::of(answer).unwrap().unwrap();
         assert_eq!((head.status, head.body, head.length + head.body), (200, 7, answer.len()));
         assert!(Head::of(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
-        // It said "etcd's response has no Content-Length" and not why etcd refused.
+        // The message was "etcd's response has no Content-Length" and did not say why etcd refused.
         let refused = Head::of(b"HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
         assert_eq!(refused.unwrap().status, 503);
     }

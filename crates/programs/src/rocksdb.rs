@@ -1,6 +1,6 @@
 //! `qd1 app rocksdb`: RocksDB's db_bench, with its own figures and its own histogram of latencies.
 //!
-//! Each benchmark is a process of its own. Fill benchmarks begin with an empty database, as in db_bench, and write all
+//! Each benchmark is a separate process. Fill benchmarks begin with an empty database, as in db_bench, and write all
 //! keys; the others use the existing database, for a given time.
 
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Driver for Rocksdb {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
-        let dir = self.dir.as_ref().context("there is no directory")?;
+        let dir = self.dir.as_ref().context("the database's directory has not been created")?;
         let args = self.args(&step.name, &dir.path().join("db"), site.seed >> 1);
         let mut program = child::Program::new(&self.file, &[]);
         program.args = args.into_iter().map(Into::into).collect();

@@ -1,4 +1,4 @@
-//! A program's loads as a run, or as a part of another command's run: planned, measured, recorded.
+//! A program's loads as a run, or as part of another command's run: planned, measured, recorded.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl ProgramRun {
         self.0.steps()
     }
 
-    /// Returns the most space it takes.
+    /// Returns the maximum space it takes.
     pub fn space(&self) -> Bytes {
         self.0.space()
     }
@@ -75,7 +75,7 @@ impl ProgramRun {
         };
         if !matches!(place.kind, PathKind::Directory) {
             let (path, title) = (place.path.display(), self.title());
-            return Err(Problem::usage(format!("{path} is not a directory, and {title} needs one for its data")).into());
+            return Err(Problem::usage(format!("{path} is not a directory, but {title} needs one for its data")).into());
         }
         Ok(place)
     }
@@ -134,7 +134,7 @@ impl ProgramRun {
             Err(error) if error.is::<Cancelled>() => Vec::new(),
             outcome => outcome?,
         };
-        // What was measured is kept even if something could not be removed; the run has still failed.
+        // Results are kept even if something could not be removed, but the run has still failed.
         if let Err(error) = ended {
             let last = steps.last_mut().ok_or_else(|| anyhow!("{error:#}"))?;
             last.ended = Ended::Failed;

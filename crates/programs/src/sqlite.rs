@@ -1,8 +1,7 @@
-//! `qd1 app sqlite`: the SQLite that qd1 carries with it, in this process: commits by journal and synchronous mode, and
-//! reads.
+//! `qd1 app sqlite`: qd1's built-in SQLite, in this process: commits by journal and synchronous mode, and reads.
 //!
-//! SQLite issues its own I/O, though it is linked in; so it is here and not in the engine. Each operation is one
-//! statement in a transaction of its own, as in programs that store one item at a time.
+//! SQLite issues its own I/O, although it is linked in, so it is here and not in the engine. Each operation is one
+//! statement in its own transaction, as in programs that store one item at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -28,9 +27,9 @@ use qd1_system::trust;
 
 /// Bytes of a row's value.
 const VALUE: usize = 200;
-/// Name of the load that reads.
+/// Name of the read load.
 const READS: &str = "reads";
-/// Rows written at once while the table is filled.
+/// Rows per transaction while the table is filled.
 const ROWS_AT_ONCE: u32 = 10_000;
 
 /// SQLite with its options.
@@ -73,10 +72,10 @@ impl Driver for Sqlite {
         let step = |name: String, title: String| crate::program::step(Program::Sqlite, name, title, 1, 0, runtime_ns);
         let commits = self.modes().into_iter().map(|(journal, mode)| {
             let (journal, mode) = (journal.name(), mode.name());
-            let title = format!("one row a commit of {rows}, journal_mode={journal}, synchronous={mode}");
+            let title = format!("one of {rows} rows per commit, journal_mode={journal}, synchronous={mode}");
             step(format!("{journal}-{mode}"), title)
         });
-        let reads = format!("one row by its key of {rows}, mostly from memory");
+        let reads = format!("one of {rows} rows by key, mostly from memory");
         commits.chain([step(READS.to_owned(), reads)]).collect()
     }
 
@@ -87,17 +86,18 @@ impl Driver for Sqlite {
 
     fn check(&mut self) -> Result<()> {
         if self.options.runtime_ns == 0 {
-            bail!(Problem::usage("--runtime needs some time, for example 5s"));
+            bail!(Problem::usage("--runtime must be more than zero, for example 5s"));
         }
         Ok(())
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
-        // SQLite takes a path apart and opens the files by their names, whatever is behind them by then.
+        // SQLite resolves the path again and opens the files by name, whatever the names refer to by then.
         if let Some(dir) = trust::leads_root_astray(site.path) {
             let dir = dir.display();
-            let why = format!("another user can change {dir}, and so lead SQLite as root to other files");
-            let advice = "run this as that user, or name a directory of root's";
+            let why =
+                format!("another user can change {dir} and thereby redirect SQLite, running as root, to other files");
+            let advice = "run this as that user, or name a directory that only root can change";
             bail!(Problem::new(ProblemKind::Unsafe, format!("{why}; {advice}")));
         }
         watch.note(&format!("filling a table with {} rows", self.options.rows));
@@ -118,14 +118,15 @@ impl Driver for Sqlite {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-        let base = self.base.as_ref().context("there is no database")?;
+        let base = self.base.as_ref().context("the database has not been created")?;
         let mode =
             self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
         let db = open(&base.file, mode)?;
         if let Some(cache) = self.options.cache {
             // A negative number of pages is a number of KiB.
             db.execute_batch(&format!("pragma cache_size = -{}", cache.0.div_ceil(1024)))?;
-            // Whoever gives it memory means the table to be there: on a disk with slow reads it was read all through a load.
+            // A user who gives it memory expects the table to be cached: on a disk with slow reads, reading it in took
+            // a whole load.
             db.query_row("select sum(length(value)) from kv", [], |row| row.get::<_, i64>(0))?;
         }
         let mut load = Running {
@@ -143,7 +144,7 @@ impl Driver for Sqlite {
             if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
-            let fault = if load.fault.is_empty() { "nothing was completed in its time" } else { &load.fault };
+            let fault = if load.fault.is_empty() { "no operation completed in the measured time" } else { &load.fault };
             bail!("{fault}");
         }
         let ended = match (site.is_cancelled(), load.fault.is_empty()) {
@@ -190,7 +191,7 @@ fn fill(file: &Path, rows: u32, site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Opens the database in this mode; without one, in the mode that it has.
+/// Opens the database in this mode, or without one, in its current mode.
 fn open(file: &Path, mode: Option<(JournalMode, Synchronous)>) -> Result<Connection> {
     let db = Connection::open(file).context("SQLite cannot open its database")?;
     db.busy_timeout(Duration::from_secs(1))?;
@@ -198,7 +199,7 @@ fn open(file: &Path, mode: Option<(JournalMode, Synchronous)>) -> Result<Connect
         let wanted = journal.name();
         let got: String = db.query_row(&format!("pragma journal_mode = {wanted}"), [], |row| row.get(0))?;
         if got != wanted {
-            bail!("journal_mode={wanted} is not possible here (it stays {got}); choose another with --journal");
+            bail!("journal_mode={wanted} is not possible here (it remains {got}); choose another with --journal");
         }
         db.execute_batch(&format!("pragma synchronous = {}", synchronous.name()))?;
     }
@@ -285,8 +286,8 @@ impl Running {
     }
 }
 
-/// Returns random numbers of its own for each load: SQLite writes nothing if a value stays the same, so that a load
-/// repeating another's values would commit nothing.
+/// Returns separate random numbers for each load: SQLite writes nothing if a value stays the same, so a load that
+/// repeats another's values would commit nothing.
 fn random_of(seed: u64, name: &str) -> Rng {
     let mixed = name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
     Rng::with_seed(mixed)

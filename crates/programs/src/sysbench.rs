@@ -1,7 +1,7 @@
-//! `qd1 app sysbench`: sysbench fileio as it is often published, with its own figures.
+//! `qd1 app sysbench`: sysbench fileio as in most published results, with its own figures.
 //!
-//! By default it uses the page cache and syncs after each hundred requests: its rates are those of memory as much as of
-//! the disk. It is here for comparison with published figures; `qd1 check` shows what the disk does.
+//! By default it uses the page cache and syncs after each hundred requests: its rates depend on memory as much as on
+//! the disk. It is included for comparison with published figures; `qd1 check` shows what the disk does.
 
 use std::path::{Path, PathBuf};
 
@@ -35,15 +35,15 @@ impl Sysbench {
     }
 
     fn run(&self, args: Vec<String>, site: &Site<'_>) -> Result<String> {
-        let dir = self.dir.as_ref().context("there is no directory")?;
+        let dir = self.dir.as_ref().context("the directory for the files has not been created")?;
         let mut program = child::Program::new(&self.file, &[]);
         program.args = args.into_iter().map(Into::into).collect();
         program.dir = dir.path();
         program.output(site.cancel)
     }
 
-    /// Writes the files, or what is missing of them: its `seqwr` truncates them, and on a slow disk its time is over
-    /// before they are whole again, without which no other mode begins.
+    /// Writes the files, or their missing parts: sysbench's `seqwr` truncates them, and on a slow disk its time is over
+    /// before they are complete again, and no other mode starts without that.
     fn lay_out(&self, site: &Site<'_>) -> Result<()> {
         self.run(self.args("seqwr", "prepare", site.seed), site).map(drop)
     }

@@ -1,8 +1,8 @@
-//! Operations that a program (or SQLite in this process) completed, counted into the histogram and the intervals of a
+//! Operations completed by a program (or by SQLite in this process), counted into the histogram and the intervals of a
 //! step.
 //!
-//! They may arrive late and out of order: pgbench writes its log in blocks, one for each thread. So intervals stay open
-//! until the end, or until the newest is far after them.
+//! They may arrive late and out of order: pgbench writes its log in blocks, separately for each thread. So intervals
+//! stay open until the end, or until the newest one is far ahead of them.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(crate) struct Tally {
     closed: Vec<Interval>,
     last_ns: u64,
     count: u64,
-    /// When the first operation after the window completed that had begun before its end, and its latency.
+    /// When the first operation that began before the window's end but completed after it did so, and its latency.
     behind: Option<(u64, u64)>,
 }
 
@@ -57,8 +57,8 @@ impl Tally {
         }
     }
 
-    /// Adds an operation that completed `completed_ns` after the window's start. One after the window's end does not
-    /// count, unless [`Self::settle`] finds that there is no other.
+    /// Adds an operation that completed `completed_ns` after the window's start. An operation after the window's end
+    /// does not count, unless [`Self::settle`] finds no other.
     pub(crate) fn add(&mut self, completed_ns: u64, lat_ns: u64) {
         if completed_ns >= self.window_ns {
             self.last_ns = self.window_ns;
@@ -71,8 +71,8 @@ impl Tally {
         self.take(completed_ns, lat_ns);
     }
 
-    /// Ends the counting and returns the number of operations. Where none completed in the window, the first one that
-    /// was under way at its end counts: its wait is what the window saw of a disk that hangs.
+    /// Ends the counting and returns the number of operations. If none completed in the window, the first one that was
+    /// under way at its end counts: its wait is all that the window saw of a disk that hangs.
     pub(crate) fn settle(&mut self) -> u64 {
         if self.count == 0
             && let Some((completed_ns, lat_ns)) = self.behind
@@ -125,8 +125,7 @@ impl Tally {
         self.count
     }
 
-    /// Returns the length of the window up to the last operation, ns; behind its end where [`Self::settle`] found one
-    /// there.
+    /// Returns the length of the window up to the last operation, ns; past its end if [`Self::settle`] found one there.
     pub(crate) fn seen_ns(&self) -> u64 {
         self.last_ns
     }
@@ -215,7 +214,7 @@ mod tests {
         for (completed_ns, lat_ns) in [(3 * SECOND, 4 * SECOND), (2 * SECOND, 3 * SECOND), (3 * SECOND / 2, 5)] {
             tally.add(completed_ns, lat_ns);
         }
-        // The earliest one that had begun; the last one began behind the window's end.
+        // The earliest one that had begun; the last one began after the window's end.
         assert_eq!((tally.settle(), tally.seen_ns()), (1, 2 * SECOND));
         let (stream, intervals) = tally.finish(2 * SECOND);
         let stream = stream.unwrap();

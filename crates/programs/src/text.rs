@@ -5,7 +5,7 @@ pub(crate) fn number_after(text: &str, mark: &str) -> Option<f64> {
     number(text.split_once(mark)?.1)
 }
 
-/// Returns the number that a text begins with, ignoring spaces before it.
+/// Returns the number at the start of a text, ignoring leading spaces.
 pub(crate) fn number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c))).unwrap_or(text.len());

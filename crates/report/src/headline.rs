@@ -20,14 +20,14 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// Returns the same in short, as one paragraph: the figures that decided and the findings are told below it.
+/// Returns the same in short, as one paragraph: the figures that decided and the findings are shown below it.
 pub(crate) fn paragraph(report: &Report) -> String {
     let mut sentences: Vec<String> = interrupted(report).into_iter().collect();
     sentences.extend(long_check::time(report).map(|time| format!("Over {time}.")));
     sentences.extend(impressions::sentences(report));
     let no_disk = report.no_disk().filter(|_| !is_check(report));
     sentences.extend(no_disk.map(|finding| format!("This is not a disk: {}.", finding.title.trim_end_matches('.'))));
-    // The classes stand below it, each with its grade.
+    // The classes are below it, each with its grade.
     let leading = sections::leading(report);
     if !leading.answers_in_lines() {
         sentences.push(leading.answer());
@@ -47,7 +47,7 @@ pub fn line(report: &Report) -> String {
 }
 
 fn interrupted(report: &Report) -> Option<String> {
-    let text = "INTERRUPTED: partial run; every figure rests on what was measured until then.";
+    let text = "INTERRUPTED: partial run; every figure is based on what was measured by then.";
     report.record.interrupted.then(|| text.to_owned())
 }
 

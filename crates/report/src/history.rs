@@ -14,7 +14,7 @@ const INDENT: usize = 10;
 /// Lines of it at most; those of a check have two.
 const LINES_MAX: usize = 4;
 
-/// Returns a few lines per run, the newest first: which it is, and what it found; with times in `zone`.
+/// Returns a few lines per run, the newest first: which run it is, and what it found, with times in `zone`.
 pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     if rows.is_empty() {

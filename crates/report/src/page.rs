@@ -23,11 +23,11 @@ pub struct Style {
     pub color: bool,
     /// Columns.
     pub width: usize,
-    /// How much is told.
+    /// How much is shown.
     pub detail: Detail,
 }
 
-/// How much of a run its report for people tells.
+/// How much of a run its report for people shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// All of it.
@@ -36,7 +36,7 @@ pub enum Detail {
     Screen {
         /// Whether the run is in the history, where the rest is.
         is_kept: bool,
-        /// Lines that there are, with that of the prompt; `None` where nothing scrolls away, as in a pipe.
+        /// Lines of the terminal, including the prompt's; `None` where nothing scrolls away, as in a pipe.
         lines: Option<usize>,
     },
 }
@@ -136,8 +136,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the lines of `text`, each that is wider than `width` columns broken between words; what follows stands below what
-/// comes after the last gap of its first half.
+/// Returns `text` with lines wider than `width` columns broken between words; continuations are indented to what
+/// follows the last gap in the first half of the line.
 #[must_use]
 pub fn fitted(text: &str, width: usize) -> String {
     let mut all = String::new();
@@ -176,7 +176,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns `text` with its units bound to their numbers, for whoever wraps it in a browser.
+/// Returns `text` with its units bound to their numbers, for text that a browser wraps.
 pub(crate) fn unbroken(text: &str) -> String {
     words(text).iter().map(|word| word.replace(' ', "\u{a0}")).collect::<Vec<_>>().join(" ")
 }
@@ -205,7 +205,7 @@ mod tests {
 
     /// Lines of a dry run were cut inside of words by a terminal of 80 columns.
     #[test]
-    fn what_is_too_wide_goes_on_below_its_text() {
+    fn text_that_is_too_wide_continues_below_itself() {
         let text = "seed      1\n  read-large  up to 12 s  random 4k reads, 128 in flight, which the limit on requests binds\n";
         let shown = fitted(text, 60);
         assert_eq!(

@@ -4,7 +4,7 @@ use qd1_model::verdict::Judged;
 
 use crate::words;
 
-/// Letters from which a reason is longer than a word about where it stands.
+/// A shorter reason is repeated: saying where it is given would take as long.
 const LONG: usize = 40;
 
 /// What the rows of a table have said so far.
@@ -18,7 +18,7 @@ impl Reasons {
         words::judged(&Judged { why, ..judged.clone() })
     }
 
-    /// Returns the reason of a criterion's grade, or where it stands.
+    /// Returns the reason of a criterion's grade, or where it is given.
     pub(crate) fn of(&mut self, judged: &Judged) -> String {
         self.once(&judged.why, &name(judged))
     }
@@ -39,7 +39,7 @@ impl Reasons {
     }
 }
 
-/// What a reader finds the row by.
+/// The name by which a reader finds the row.
 pub(crate) fn name(judged: &Judged) -> String {
     let step = &judged.criterion.step;
     let op = judged.criterion.op.name();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_reason_is_said_once_and_then_where_it_stands() {
+    fn a_long_reason_is_given_once_and_then_referred_to() {
         let why = "the workers waited for a processor, not for the disk; measure again when the machine is idle";
         let mut said = Reasons::default();
         assert!(said.judged(&open("commit1", why)).ends_with(why));

@@ -1,7 +1,8 @@
 //! `--redact`: what identifies a machine, a disk, a place or a person goes, and what explains the figures stays.
 //!
-//! It works by what is known to be harmless: each text of a Record has a rule (`rules.rs`), and one without a rule goes. The
-//! redacted Record is then analysed like any other, so that no sentence of a report can quote what is not in it any more.
+//! It keeps only what is known to be harmless: each text of a Record has a rule (`rules.rs`), and one without a rule
+//! goes. The redacted Record is then analysed like any other, so that no sentence of a report can quote what is not in
+//! it any more.
 
 mod command;
 mod comparison;
@@ -49,14 +50,14 @@ pub fn redact_thresholds(own: &Thresholds, record: &Record) -> Thresholds {
     thresholds
 }
 
-/// Returns runs, of whatever tool, without what identifies somebody: called by their numbers, and the same names are the same
-/// numbers in all of them.
+/// Removes what identifies somebody from runs of any tool: runs are numbered, and the same name gets the same number in
+/// all of them.
 pub fn redact_measured(runs: &mut [&mut Measured]) {
     comparison::redact(runs);
 }
 
-/// Applies the rules to all texts: `field` is that of the value, `parent` that of the object around it; a list is what it
-/// lists.
+/// Applies the rules to all texts: `field` is that of the value, `parent` that of the object around it; for a list,
+/// these are the same as for its items.
 fn walk(value: &mut Value, parent: &str, field: &str, names: &StepNames) {
     match value {
         Value::String(text) => apply(text, rule(parent, field), names),

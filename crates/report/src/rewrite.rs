@@ -1,13 +1,13 @@
-//! A report with other texts in it, wherever they are.
+//! Changes texts anywhere in a report.
 
 use qd1_model::Report;
 use serde_json::Value;
 
-/// Returns the report whose JSON is `json`, after `change`. It goes by its JSON as text, as the history does: the code that
-/// reads all types out of values would be as large once more.
+/// Returns the report whose JSON is `json`, after `change`. It goes through JSON text, as the history does: code that
+/// reads all types from values would be just as large again.
 ///
 /// # Errors
-/// When the report is no JSON, which only a figure without a value makes it.
+/// When the report is not valid JSON, which only a NaN or infinite figure can cause.
 pub(crate) fn rewritten(json: &[u8], change: impl FnOnce(&mut Value)) -> serde_json::Result<Report> {
     let mut value = serde_json::from_slice(json)?;
     change(&mut value);

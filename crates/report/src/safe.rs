@@ -1,5 +1,5 @@
 //! What a report shows of names from outside (job files, suites, paths, devices, servers), so that no format has to
-//! think of it: all but JSON render a copy of the report in which control characters are written out. The copy is only
+//! handle them: all but JSON render a copy of the report in which control characters are written out. The copy is only
 //! made where there are any, which is hardly ever.
 
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ fn write_out(value: &mut Value) {
     }
 }
 
-/// Whether a string of the JSON has a character to write out: C0 is escaped there, the others stand as they are.
+/// Whether a string of the JSON has a character to write out: C0 is escaped there, the others appear as they are.
 fn has_hidden(json: &[u8]) -> bool {
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {

@@ -1,10 +1,10 @@
-//! What a part of a report has for each format. A format asks for its form of it and knows no kind of run.
+//! What a part of a report offers each format. A format asks for its own form and knows nothing about kinds of run.
 
 use serde::Serialize;
 
 use crate::page::Page;
 
-/// A part of a report, as formats have it.
+/// A part of a report, as formats see it.
 pub(crate) trait Section {
     /// The answer to what the command asks, in a sentence or two; empty where another section always answers.
     fn answer(&self) -> String {
@@ -29,7 +29,7 @@ pub(crate) trait Section {
     /// Writes the figures in a line for each thing that was found, the most important first: the first screen.
     fn brief(&self, _page: &mut Page) {}
 
-    /// Whether it says all there is of the run: neither findings nor failed steps stand beside it.
+    /// Whether it is the whole report of the run, without separate findings and failed steps.
     fn stands_alone(&self) -> bool {
         false
     }

@@ -77,7 +77,7 @@ pub(crate) fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
 
 /// Explains the marks in the table, after the text `also`.
 pub(crate) fn legend(page: &mut Page, also: &str) {
-    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it (what it was shown on: \
+    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it (how it was validated: \
                   docs/statistics.md). \"needs ~N\": n samples do \
                   not resolve this percentile; about N would.";
     for line in crate::page::wrap(format!("{also} {legend}").trim(), page.prose_width() - 2) {
@@ -131,7 +131,7 @@ pub(crate) fn escaped(text: &str) -> String {
     for (at, part) in parts.iter().enumerate() {
         let is_code = has_code && at % 2 == 1 && !part.is_empty();
         if at > 0 {
-            // The end of a code's span, its beginning, or a backtick alone.
+            // The end or the beginning of a code span, or a single backtick.
             let is_end = has_code && at % 2 == 0 && !parts[at - 1].is_empty();
             safe += if is_code || is_end { "`" } else { "\\`" };
         }

@@ -9,7 +9,7 @@ use crate::formats::document;
 use crate::page::{BAD, BOLD, DIM, GOOD, NOTE, Page, Style};
 use crate::words;
 
-/// Columns of a bar at least, and at most.
+/// Fewest and most columns of a bar.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 /// Columns of the figure with its interval.
@@ -77,29 +77,31 @@ fn sentences(trend: &Trend) -> Vec<String> {
         _ if trend.points.len() < Trend::RUNS_MIN => {
             format!("At least {} runs are needed to see a change of level.", Trend::RUNS_MIN)
         }
-        0 => "The level did not change beyond what runs differ by among themselves.".to_owned(),
+        0 => "The level did not change by more than runs differ from each other.".to_owned(),
         1 => "The level changed once.".to_owned(),
         count => format!("The level changed {count} times."),
     };
     let mut said = vec![what, found];
     match trend.without {
         0 => {}
-        1 => said.push("1 run more is left out: it does not have this figure, or too few samples for it.".to_owned()),
+        1 => {
+            said.push("1 more run is left out: it does not have this figure, or has too few samples for it.".to_owned())
+        }
         count => {
             said.push(format!(
-                "{count} runs more are left out: they do not have this figure, or too few samples for it."
+                "{count} more runs are left out: they do not have this figure, or have too few samples for it."
             ));
         }
     }
     said
 }
 
-/// `from here 1.31 times as much: worse`, and its colour.
+/// `from here on 1.31 times as much: worse`, and its colour.
 fn level(trend: &Trend, change: &LevelChange) -> (String, anstyle::Style) {
     let is_more = change.ratio > 1.0;
     let is_better = metric(trend.figure.metric).is_some_and(|metric| (metric.better == Better::Higher) == is_more);
     let (word, paint) = if is_better { ("better", GOOD) } else { ("worse", BAD) };
-    (format!("from here {:.2} times as much: {word}", change.ratio), paint)
+    (format!("from here on {:.2} times as much: {word}", change.ratio), paint)
 }
 
 /// A bar from nothing to the largest.
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_has_a_line_and_a_change_stands_before_its_first() {
+    fn each_run_has_a_line_and_a_change_precedes_its_first() {
         let text = trend_human(&trend(24), &Style::plain(80), &TimeZone::UTC);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let lines: Vec<&str> = text.lines().collect();
@@ -148,7 +150,7 @@ mod tests {
         assert!(lines[change + 1].contains("kernel 6.1.0 -> 6.8.0") && lines[change + 2].contains("1.40 ms"), "{text}");
         let length = |line: &str| line.matches('#').count();
         let ratio = length(lines[change + 2]) as f64 / length(lines[change - 1]) as f64;
-        assert!((1.2..1.6).contains(&ratio) && text.contains("2 runs more are left out"), "{text}");
+        assert!((1.2..1.6).contains(&ratio) && text.contains("2 more runs are left out"), "{text}");
         assert!(!text.contains("n="), "a kept figure has no count: {text}");
         assert!(trend_human(&trend(3), &Style::plain(60), &TimeZone::UTC).contains("At least 20 runs"));
     }

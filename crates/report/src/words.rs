@@ -69,7 +69,7 @@ pub(crate) fn interval(unit: Unit, estimate: &Estimate) -> String {
 
 fn interval_by(divisor: f64, estimate: &Estimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "?".into(), |end| digits(end / divisor));
-    // Nothing that bounds: the calculation has an end, and nobody can use it.
+    // Not a useful bound: the calculation has an end, but one that is of no use.
     let is_endless = |high: f64| estimate.value.is_some_and(|value| value > 0.0 && high > 1e4 * value);
     match (estimate.low, estimate.high.filter(|high| !is_endless(*high))) {
         (None, None) => "no interval".into(),
@@ -115,7 +115,7 @@ pub(crate) fn range(unit: Unit, low: f64, high: f64) -> String {
     format!("{from} to {to}")
 }
 
-/// A number of two digits: where it is so uncertain, there is no third.
+/// A number with two digits: it is too uncertain for a third.
 fn two_digits(unit: Unit, value: f64) -> String {
     let shown = worded(unit, value);
     match shown.split_once(' ') {

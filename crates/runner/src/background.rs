@@ -73,7 +73,7 @@ impl<'a> BackgroundLoad<'a> {
                 std::thread::Builder::new().spawn_scoped(scope, move || self.run(work, over))
             };
             let loads: Vec<_> =
-                self.works.iter().map(start).collect::<Result<_, _>>().context("no thread for the load")?;
+                self.works.iter().map(start).collect::<Result<_, _>>().context("cannot start a thread for the load")?;
             let outcome = measure();
             drop(end);
             let mut done = LoadOutcome::default();

@@ -27,14 +27,14 @@ pub struct RunContext<'a> {
     pub command: Vec<String>,
     /// Reads facts about the machine.
     pub machine: &'a Machine,
-    /// Set when the run is to stop.
+    /// Set when the run should stop.
     pub cancel: &'a AtomicBool,
     /// Chooses visits beyond those planned.
     pub more_visits: &'a MoreVisits<'a>,
 }
 
 impl RunContext<'_> {
-    /// Returns true if the run is to stop.
+    /// Returns true if the run should stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
@@ -55,18 +55,18 @@ pub(crate) struct Run<'a> {
     pub(crate) files: Option<Files>,
     /// The files that belong to one step alone, by its name, kept from one of its visits to the next.
     pub(crate) kept: BTreeMap<String, Vec<TestFile>>,
-    /// What the disk sustains one request at a time, requests per second, by the steps whose pace it sets.
+    /// What the disk sustains with one request at a time, in requests per second, by the steps whose pace it sets.
     pub(crate) sustained: BTreeMap<String, f64>,
     pub(crate) counters: Counters<'a>,
     pub(crate) environment: Environment,
-    /// When it began, or its round did, by the clock of requests.
+    /// When it, or its current round, began, by the clock used for requests.
     pub(crate) begin_ns: u64,
-    /// How old the run was then, ns: not 0 in a run over hours.
+    /// How old the run was then, ns; only in a run over hours not 0.
     pub(crate) earlier_ns: u64,
 }
 
-/// The files that a run made. Dropping it removes them, which takes a while where they are many: what was measured is to be
-/// kept first.
+/// The files that a run made. Dropping it removes them, which takes a while if there are many, so save what was
+/// measured first.
 #[must_use = "dropping it removes the run's files"]
 pub struct RunFiles {
     _shared: Option<TestFile>,

@@ -23,8 +23,8 @@ pub fn is_allowed(place: &Place, named: Option<&Path>) -> Result<bool, Problem> 
     if is_block && is_same { Ok(true) } else { Err(mismatch(&place.path)) }
 }
 
-/// The same before anything is opened, for which there may be no permission. A path that is not there is somebody else's
-/// matter.
+/// The same before anything is opened, for which there may be no permission. A path that does not exist is reported
+/// elsewhere.
 ///
 /// # Errors
 /// When `named` is not the block device at `path`.
@@ -37,8 +37,8 @@ pub fn refuse_mismatch(path: &Path, named: Option<&Path>) -> Result<(), Problem>
 
 fn mismatch(path: &Path) -> Problem {
     let message = format!(
-        "--destroy has to name the same block device as PATH ({}), so that no disk is overwritten by a slip; nothing was \
-         written",
+        "--destroy must name the same block device as PATH ({}), so that no disk is overwritten by mistake; nothing \
+         was written",
         path.display()
     );
     Problem::new(ProblemKind::Unsafe, message)
@@ -53,8 +53,8 @@ pub fn refuse_in_use(machine: &Machine, device: &Path) -> Result<()> {
     if machine.is_read_only_block(device) {
         let device = device.display();
         let message = format!(
-            "{device} is read-only; leave --destroy out to measure reads alone, or, if it may be written, \
-             allow that first (blockdev --setrw {device})"
+            "{device} is read-only; leave out --destroy to measure only reads, or make it writable first \
+             (blockdev --setrw {device})"
         );
         return Err(Problem::new(ProblemKind::Capability, message).into());
     }
@@ -65,11 +65,11 @@ pub fn refuse_in_use(machine: &Machine, device: &Path) -> Result<()> {
     if reasons.is_empty() {
         return Ok(());
     }
-    let message = format!("{} is not written:\n{}", device.display(), reasons.join("\n"));
+    let message = format!("{} was not written:\n{}", device.display(), reasons.join("\n"));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
-/// What `blkid` sees on a device on which nothing was found, where it is installed: a newer one may know a format that
+/// What `blkid`, if installed, sees on a device on which nothing was found: a newer one may know a format that
 /// this binary does not.
 fn second_opinion(device: &Path) -> Option<String> {
     let blkid = tool::find("blkid")?;
@@ -81,16 +81,16 @@ fn second_opinion(device: &Path) -> Option<String> {
     };
     let device = device.display();
     Some(format!(
-        "  refusing to overwrite {device}: blkid says that it holds {kind}; if its data may go, erase it first (wipefs --all \
-         {device})"
+        "  refusing to overwrite {device}: blkid says that it holds {kind}; if you do not need it, erase it first \
+         (wipefs --all {device})"
     ))
 }
 
 /// blkid's exit code where it found several signatures and prints none.
 const BLKID_AMBIVALENT: i32 = 8;
 
-/// The filesystem or partition table in what `blkid -o export` prints. Anything else that it says, such as a size of
-/// blocks, is no reason: random data has some of it now and then.
+/// The filesystem or partition table in what `blkid -o export` prints. Anything else that it says, such as a block
+/// size, is not a reason: random data has some of it now and then.
 fn type_of(export: &str) -> Option<String> {
     let value = |key: &str| export.lines().find_map(|line| line.strip_prefix(key)).filter(|value| !value.is_empty());
     let kind = value("TYPE=")

@@ -5,7 +5,8 @@ use anyhow::{Context as _, Result};
 /// Returns twelve random hexadecimal digits from the kernel.
 pub fn random_id() -> Result<String> {
     let mut bytes = [0u8; 6];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random numbers")?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("the kernel gives no random numbers")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -1,4 +1,4 @@
-//! Two places measured in turn, visit by visit, in one run: what moves both meets both.
+//! Two places measured in turn, visit by visit, in one run, so that any change meets both.
 //!
 //! Each place has a run of its own, with its plan, its test file, its counters and its Record; only the time is shared. While
 //! one is measured the other rests.
@@ -21,12 +21,12 @@ use crate::watch::Watch;
 pub struct MeasuredInTurn {
     /// The run of each place, and the files it was measured on.
     pub runs: [(Record, RunFiles); 2],
-    /// The visits of both places that were made next to each other, without their course.
+    /// The visits of both places that were made next to each other, without their intervals.
     pub pairs: Vec<(StepRecord, StepRecord)>,
 }
 
-/// Returns the plans of both places as they are carried out in turn, with the steps that both have: as many and as long visits
-/// at either.
+/// Returns the plans of both places as they are carried out in turn, with the steps that both have: the same number of
+/// visits, and equally long, at both.
 #[must_use]
 pub fn plans_in_turn(plans: [Plan; 2]) -> [InTurn; 2] {
     let names = |plan: &Plan| plan.steps.iter().map(|step| step.name.clone()).collect::<BTreeSet<String>>();
@@ -37,7 +37,7 @@ pub fn plans_in_turn(plans: [Plan; 2]) -> [InTurn; 2] {
     })
 }
 
-/// Returns both plans as one, for whoever follows the run or wants to know what it takes; steps are named with their place.
+/// Returns both plans as one, to follow the run or to tell what it takes; steps are named with their place.
 #[must_use]
 pub fn as_one(plans: [&Plan; 2]) -> Plan {
     let mut whole = plans[0].clone();
@@ -58,7 +58,8 @@ fn of_place(step: &str, place: &str) -> String {
     format!("{step}, {place}")
 }
 
-/// Carries out both plans in turn until they end or the run is cancelled; `None` where it was before both had been measured.
+/// Carries out both plans in turn until they end or the run is cancelled; `None` if that was before both had been
+/// measured.
 ///
 /// # Errors
 /// When a target cannot be created, or the first step of a place cannot run. Failed requests are in the Records instead.
@@ -95,7 +96,7 @@ pub fn execute_in_turn(
             pair[side] = Some(one(&mut runs, side, *visit, &steps[side], watch)?);
         }
         let [Some(first), Some(second)] = pair else { continue };
-        // Stopped before both were measured: the pair is none.
+        // Stopped before both were measured: there is no pair.
         if contexts[0].is_cancelled() && (first.streams.is_empty() || second.streams.is_empty()) {
             break;
         }
@@ -142,13 +143,13 @@ fn one(
     let enough = |_: &[Interval]| false;
     match step::run(run, &step, visit, Follower { watch, so_far, enough: &enough }) {
         Ok(record) => Ok(StepRecord { sort_ns: sort_ns(), ..record }),
-        // Where nothing of a place could be measured, it is at fault as a whole.
+        // If nothing could be measured at a place, the place as a whole is at fault.
         Err(error) if done.is_empty() => Err(error),
         Err(error) => Ok(StepRecord::failed(&step.name, format!("{error:#}"), started_ns)),
     }
 }
 
-/// Sets the pace of a step that the disk sets to what both places sustain: another pace would be another load.
+/// Sets the pace of a step that depends on the disk to what both places sustain: another pace would be another load.
 fn at_one_pace(runs: &mut [Run<'_>; 2], visit: Visit, watch: &mut dyn Watch) -> Result<()> {
     let enough = |_: &[Interval]| false;
     let mut sustained: Vec<f64> = Vec::new();
@@ -169,7 +170,7 @@ fn at_one_pace(runs: &mut [Run<'_>; 2], visit: Visit, watch: &mut dyn Watch) -> 
     Ok(())
 }
 
-/// What a pair needs of a visit.
+/// Returns what a pair needs of a visit.
 fn without_course(record: StepRecord) -> StepRecord {
     StepRecord { intervals: Vec::new(), machine: Vec::new(), ..record }
 }

@@ -1,5 +1,5 @@
 //! A check over hours: rounds of short visits at random times (`LongCheckPlan`), each kept as soon as it is over, so that a
-//! run goes on after a reboot.
+//! run can continue after a reboot.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::context::{Run, RunContext};
 use crate::step::{self, Follower};
 use crate::watch::Watch;
 
-/// How long a signal may wait to be seen between two rounds.
+/// How long a signal may go unnoticed between two rounds.
 const NAP: Duration = Duration::from_millis(250);
 
 /// Where a long run is kept while it goes on.
@@ -48,12 +48,12 @@ pub fn execute_long_check(
     keep: &mut dyn Keep,
     earlier: Option<Record>,
 ) -> Result<(Record, Option<anyhow::Error>)> {
-    let over = plan.over.ok_or_else(|| Problem::usage("the plan is not one over hours"))?;
+    let over = plan.over.ok_or_else(|| Problem::usage("the plan is not a check over hours"))?;
     let before_ns = earlier.as_ref().map_or(0, elapsed_ns);
     watch.begin(&plan);
     let begun = Begun { boot_ns: clock::boot_ns(), before_ns };
     let mut run = Run::new(plan, context);
-    // Killed while it writes the test file, it has used the disk as well; one that fails, for as long as it took.
+    // A process killed while it writes the test file has used the disk as well; one that fails, for as long as it took.
     let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
     let keep_start = |keep: &mut dyn Keep, busy_ns: u64| -> Result<()> {
         let Some(mut begun) = earlier.clone() else { return Ok(()) };
@@ -72,7 +72,7 @@ pub fn execute_long_check(
     let mut record = earlier.unwrap_or_else(empty);
     // Interrupted until it is over, whatever ends this process.
     (record.prepare, record.interrupted) = (run.prepared.clone().or(record.prepare), true);
-    // Before its first round there is nothing to go on with; a test file that was cut short would decide the rest.
+    // Before its first round there is nothing to continue; a test file that was cut short would decide the rest.
     if context.is_cancelled() && record.over.is_none() {
         return Ok((record, None));
     }
@@ -97,7 +97,7 @@ pub fn execute_long_check(
     }
 }
 
-/// How long a run has lasted that is resumed now, ns; no less than it has measured, whatever the clock says.
+/// The age of a run that is resumed now, ns; no less than it has measured, whatever the clock says.
 fn elapsed_ns(earlier: &Record) -> u64 {
     clock::wall_ns().saturating_sub(earlier.started_unix_ns).max(earlier.elapsed_ns)
 }
@@ -126,7 +126,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Measures all rounds to come; false when it ended before the last one.
+    /// Measures all remaining rounds; false when it ended before the last one.
     ///
     /// # Errors
     /// When no step of the first round can run, or a round cannot be kept because the run is another's.
@@ -143,7 +143,7 @@ impl Rounds {
             watch.note(&self.waiting(number, at_ns, run.plan.seed));
             self.wait(at_ns, run.context.cancel);
             let Some(round) = self.round(run, visits)? else {
-                // On a machine that stands still nothing is measured in a round; the next one may.
+                // A round on a stopped machine measures nothing; the next one may.
                 if run.context.is_cancelled() {
                     return Ok(false);
                 }
@@ -159,14 +159,14 @@ impl Rounds {
         Ok(true)
     }
 
-    /// Whether the disk's time suffices for this round and a fair share for those after it.
+    /// Whether enough of the disk's time is left for this round and a fair share for those after it.
     fn may_use(&self, number: u32) -> bool {
         let used_ns = self.record.over.as_ref().map_or(0, |over| over.busy_ns());
         let left = u64::from(self.over.rounds - number - 1);
         // Each later round is owed what is planned for it, as long as the preparations have left that much.
         let owed_ns = left * self.over.round_max_ns;
         let fair_ns = self.over.busy_max_ns / u64::from(self.over.rounds) * (u64::from(number) + 1);
-        // The first of a run comes at once, even if writing the test file has used up what the next ones are owed.
+        // The first round comes immediately, even if writing the test file has used up what the next ones are owed.
         let fair_ns = if number == 0 { self.over.busy_max_ns } else { fair_ns };
         used_ns + self.over.round_max_ns + owed_ns <= self.over.busy_max_ns
             || used_ns + self.over.round_max_ns <= fair_ns.min(self.over.busy_max_ns)
@@ -347,14 +347,14 @@ mod tests {
         }
         for wrong in [hour / 2, 15 * 24 * hour] {
             let error = plan::decide(&spec(dir.path(), wrong), &place, 1).unwrap_err().to_string();
-            assert!(error.contains("1h to 14d"), "{error}");
+            assert!(error.contains("between 1h and 14d"), "{error}");
         }
     }
 
     /// Six parts of half a second: stopped after two rounds, resumed after the third's part is over. In memory, where no
     /// neighbour holds it up.
     #[test]
-    fn a_run_that_was_stopped_goes_on_where_it_was() {
+    fn a_stopped_run_continues_where_it_was() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let machine = Machine::new();
         let place = place::inspect(&machine, dir.path(), "t").unwrap();

@@ -21,7 +21,7 @@ pub struct Place {
     pub filesystem: Filesystem,
     /// Whether direct I/O works there, and its alignment.
     pub direct: DirectIo,
-    /// Space of the filesystem that has to stay free, where the user says how much.
+    /// Space of the filesystem that has to stay free, if the user says how much.
     pub leave_free: Option<Bytes>,
 }
 
@@ -37,7 +37,7 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
         let message = format!(
-            "{path:?} is not UTF-8 or has control characters, and no report could name it; choose another directory"
+            "{path:?} is not UTF-8 or has control characters, so no report could name it; choose another directory"
         );
         return Err(Problem::usage(message).into());
     }
@@ -46,7 +46,7 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
         _ => machine.filesystem(&path).unwrap_or_default(),
     };
     let why = match filesystem.class {
-        FilesystemClass::Pseudo => Some("which the kernel makes up as it is read"),
+        FilesystemClass::Pseudo => Some("which the kernel generates when it is read"),
         // ramfs: a test file of any size could take all of the memory.
         FilesystemClass::Memory if filesystem.size == Bytes(0) => Some("which keeps files in memory without a limit"),
         _ => None,
@@ -68,13 +68,13 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
         PathKind::File(_) | PathKind::Block(_) => direct_io(&Target::existing(&path))?,
         PathKind::Other => {
             let message = format!(
-                "{} is neither a directory, a file nor a block device; choose a directory on the disk to measure",
+                "{} is not a directory, a file or a block device; choose a directory on the disk to measure",
                 path.display()
             );
             return Err(Problem::usage(message).into());
         }
     };
-    // Memory filesystems take O_DIRECT on newer kernels and ignore it: do not report it as supported.
+    // Memory filesystems accept O_DIRECT on newer kernels and ignore it: do not report it as supported.
     let supported = direct.supported && filesystem.class != FilesystemClass::Memory;
     Ok(Place { path, kind, filesystem, direct: DirectIo { supported, ..direct }, leave_free: None })
 }

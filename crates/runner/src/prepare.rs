@@ -38,7 +38,7 @@ impl Run<'_> {
                 fill(&shared, size, target.prepare_max_ns, target.direct, seed, self.context.cancel, &mut report)?;
             if let Some(error) = filled.errors.first() {
                 anyhow::bail!(
-                    "writing the test file failed: {} at offset {}; the disk, or its quota, does not take {}",
+                    "writing the test file failed: {} at offset {}; check that the disk and the quota have room for {}",
                     error.error,
                     error.first_offset,
                     target.size
@@ -47,7 +47,7 @@ impl Run<'_> {
             debug_assert!(filled.prepare.bytes.0 <= size, "more was written than the test file holds");
             self.shrink_to(filled.prepare.bytes.0);
             self.plan.steps.iter_mut().for_each(|step| limit_load(&mut step.background, &filled.prepare));
-            // Where the user ended it, it is not slow.
+            // If the user ended it, the disk is not too slow.
             let shortened = filled.prepare.shortened && !self.context.is_cancelled();
             self.prepared = Some(Prepare { shortened, ..filled.prepare });
         }

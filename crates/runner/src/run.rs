@@ -48,7 +48,7 @@ fn run(
     watch.begin(&run.plan);
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
-    // A time that the user gave is the time.
+    // A time that the user gave is not extended.
     let has_own_time = context.command.iter().any(|word| word == "--runtime" || word.starts_with("--runtime="));
     let may_extend = adaptive.is_none() && run.plan.subject == Subject::Check && !has_own_time;
     let mut is_extended = false;
@@ -129,7 +129,7 @@ fn are_visits_over(plan: &Plan, left: &VecDeque<Visit>) -> bool {
     (0..plan.steps.len()).any(has_several) && !left.iter().any(|visit| has_several(visit.step))
 }
 
-/// Lets a run go on whose first step could not run, if that was drawn by lot and was the first to fail.
+/// Lets a run continue whose first step could not run, if that step was drawn at random and was the first to fail.
 ///
 /// # Errors
 /// The first error, where the run cannot go on.

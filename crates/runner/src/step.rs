@@ -75,7 +75,7 @@ fn visit_seed(run: &Run<'_>, step: &StepPlan, visit: Visit) -> u64 {
     step_seed(run.plan.seed, &step.name).wrapping_add(u64::from(visit.number) << 48)
 }
 
-/// Other offsets than those of the visit that follows.
+/// Gives other offsets than those of the visit that follows.
 const PROBE_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 
 fn of_visit(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follower<'_>) -> Result<StepRecord> {
@@ -87,7 +87,7 @@ fn of_visit(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follow
         }
         Work::Files(work) if !work.sync.is_none() => durable_files(run, part, work, seed, follower),
         Work::Files(work) => files(run, part, work, seed, follower).with_context(|| format!("step {}", step.name)),
-        Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
+        Work::App(_) => anyhow::bail!("step {}: only `qd1 app` runs it", step.name),
     }
 }
 
@@ -150,11 +150,11 @@ fn stop_fault(outcome: &Outcome) -> String {
     format!("stopped by {} after {done} operations: {advice}", names.join(", "))
 }
 
-/// What is measured of a step is as good as nothing below this part of its time.
+/// A step that took less than this part of its time has measured next to nothing.
 const NEXT_TO_NOTHING: u64 = 20;
 
-/// Measures block I/O by `once`. Where the ramp left next to nothing of the `io_size` to be measured, on a place that is faster
-/// than was planned for, it is measured again from its beginning, without one.
+/// Measures block I/O by `once`. If the ramp left next to nothing of the `io_size` to be measured, on a place faster
+/// than planned, it is measured again from its beginning, without a ramp.
 fn with_ramp(step: &StepPlan, mut once: impl FnMut(&StepPlan) -> Result<StepRecord>) -> Result<StepRecord> {
     let record = once(step)?;
     let is_short = record.runtime_ns < step.stop.max_ns / NEXT_TO_NOTHING;
@@ -190,7 +190,7 @@ fn io(
     files.iter().for_each(drop_cache);
     let chosen = choose(&work, files.first())?;
     if chosen.spread {
-        // The rate is that of a job, whose workers now are several.
+        // The rate is that of a job, which now has several workers.
         work.arrival = work.arrival.shared_by(work.iodepth);
         (work.numjobs, work.iodepth) = (work.numjobs * work.iodepth, 1);
     }
@@ -213,7 +213,7 @@ fn io(
     let (outcome, load) = load.around(measure)?;
     let change = sampler.end(&outcome.requests.plus(&load.requests), outcome.started_ns);
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
-    // A recycled segment stays; one that is new or empty is made anew for each visit.
+    // A recycled segment stays; a new or empty one is created again for each visit.
     if step.visits > 1 && work.file == FileUse::Own {
         run.kept.insert(step.name.clone(), own);
     }

@@ -1,4 +1,4 @@
-//! A file of our own in the directory that is measured, which is gone however the run ends.
+//! A file of our own in the directory that is measured, removed however the run ends.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -7,16 +7,16 @@ use anyhow::Result;
 use qd1_engine::backing::Target;
 use qd1_system::scratch::Scratch;
 
-/// What is measured, with what keeps it from being left behind.
+/// The measured target, with what keeps it from being left behind.
 pub struct TestFile {
     // Dropped before the directory that it is in.
     target: Target,
-    /// Where the filesystem keeps no file without a name.
+    /// Only if the filesystem does not support unnamed files.
     _scratch: Option<Scratch>,
 }
 
 impl TestFile {
-    /// Creates a file in `dir`: one without a name, or, where the filesystem has none such, in a directory that is
+    /// Creates a file in `dir`: an unnamed one or, if the filesystem does not support that, one in a directory that is
     /// removed after the run.
     ///
     /// # Errors

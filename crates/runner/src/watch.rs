@@ -1,4 +1,4 @@
-//! Traits to follow a run's progress and to choose its next step. The runner knows no terminal.
+//! Traits to follow a run's progress and to choose its next step. The runner knows nothing about terminals.
 
 use qd1_clock as clock;
 use qd1_engine::run::Progress;

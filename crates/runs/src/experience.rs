@@ -1,4 +1,4 @@
-//! What predictions were off by where programs ran on this machine: from the history, for `qd1 predict`.
+//! How far predictions were off when programs ran on this machine: from the history, for `qd1 predict`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::history;
 const PREDICT: &str = "predict";
 const WITH_COMMITS: [&str; 2] = [PREDICT, "check"];
 const PROGRAMS: [&str; 5] = [PREDICT, "app-postgres", "app-mysql", "app-etcd", "app-sqlite"];
-/// Disks of a suite that count, and its latest runs that are looked at for them.
+/// Most disks of a suite that count, and how many of its latest runs are searched for them.
 const DISKS: usize = 10;
 const RUNS: usize = 40;
 /// Commits and a program at the same place belong together within this time, ns: a disk changes over days.
 const SAME_TIME_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Returns what the kept runs of `machine` say, without `except`; nothing where there are none, or they cannot be read.
+/// Returns what the kept runs of `machine` say, without `except`; nothing if there are none, or they cannot be read.
 pub fn on(machine: &Environment, except: Option<&str>) -> Vec<Experience> {
     let Ok(store) = history::read() else { return Vec::new() };
     let rows = |suite: &str, most: usize| rows(&store, machine, suite, most);
@@ -45,19 +45,19 @@ pub fn on(machine: &Environment, except: Option<&str>) -> Vec<Experience> {
     experience(&disks.into_values().collect::<Vec<_>>())
 }
 
-/// The runs of a suite on this machine that are whole, the latest first.
+/// The complete runs of a suite on this machine, the latest first.
 fn rows(store: &Store, machine: &Environment, suite: &str, most: usize) -> Vec<Row> {
     let filter = Filter { suite: Some(suite.to_owned()), host: Some(machine.hostname.clone()), ..Filter::default() };
     let rows = store.find(&filter, most).unwrap_or_default();
     rows.into_iter().filter(|row| !row.interrupted && !row.unfinished).collect()
 }
 
-/// The name of a run's disk; of one without a device the place.
+/// The name of a run's disk, or its path if there is no device.
 fn disk(row: &Row) -> String {
     if row.device.is_empty() { row.path.clone() } else { row.device.clone() }
 }
 
-/// What the models were off by in a run.
+/// How far the models were off in a run.
 fn errors(store: &Store, machine: &Environment, commits: &[Row], row: &Row) -> Vec<PastError> {
     let load = |id: &str| store.load(id).ok().filter(|record| is_same_machine(&record.environment, machine));
     let Some(record) = load(&row.id) else { return Vec::new() };
@@ -73,7 +73,7 @@ fn is_same_machine(a: &Environment, b: &Environment) -> bool {
     of(a) == of(b)
 }
 
-/// The run with commits that was made at the same place nearest in time.
+/// The run with commits at the same place that is nearest in time.
 fn measured_near<'a>(commits: &'a [Row], app: &Row) -> Option<&'a Row> {
     let apart = |row: &Row| row.started_unix_ns.abs_diff(app.started_unix_ns);
     let is_same = |row: &&Row| row.path == app.path && row.device == app.device && apart(row) <= SAME_TIME_NS;

@@ -13,56 +13,57 @@ use serde_json::value::RawValue;
 use crate::parallel;
 use crate::stored::{Line as Text, Stored};
 
-/// The error for anything else.
-pub const NO_RUN: &str = "not a run of qd1; give a file of `qd1 history export`, or of --json";
+/// The error for a file that is something else.
+pub const NO_RUN: &str = "not a run of qd1; give a file written by `qd1 history export` or --json";
 
-/// A run as a line has it.
+/// A run as a line holds it.
 #[derive(Serialize)]
 pub struct Line<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    /// Words that somebody gave it.
+    /// Tags that somebody gave it.
     pub tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What somebody noted.
+    /// A note that somebody made on it.
     pub note: Option<&'a str>,
     /// The run.
     pub record: &'a Record,
 }
 
-/// A run of a file, and what was said of it.
+/// A run from a file, with its tags and its note.
 pub struct Exported {
     /// The run.
     pub record: Record,
-    /// Words that somebody gave it.
+    /// Tags that somebody gave it.
     pub tags: Vec<String>,
-    /// What somebody noted.
+    /// A note that somebody made on it.
     pub note: Option<String>,
 }
 
 impl Exported {
-    /// A run of which nothing was said.
+    /// A run without tags and note.
     pub const fn alone(record: Record) -> Self {
         Self { record, tags: Vec::new(), note: None }
     }
 }
 
-/// Intervals from which on a run is long: ten times a check's.
+/// A run with more intervals than this is long: ten times a check's.
 const INTERVALS_LONG: usize = 20_000;
-/// Intervals of all runs of an export that any file may have, two days without a break, and one more for so many bytes of it.
-/// Those of a check take 40 bytes or more, however they are packed, and less than one where they are all alike.
+/// Most intervals of all runs of an export (two days without a break), with one more for each of these bytes of the
+/// file. Those of a check take 40 bytes or more, however they are packed, but less than one if they are all alike.
 const INTERVALS_MAX: usize = 2_000_000;
 const BYTES_PER_INTERVAL: usize = 16;
-/// The same where all runs are kept in memory, 200 bytes for each.
+/// The same if all runs are kept in memory, at 200 bytes for each interval.
 const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
-/// Steps of a run that is looked at, as many as the longest sweep has. All runs of a file may have as many, and one more for so
-/// many bytes of it: one of two seconds takes four times as many, compressed. Each takes time, even where they are all alike.
+/// Most steps of a run that is analysed, as many as the longest sweep has. All runs of a file together may have as
+/// many, with one more for each of these bytes: a step of two seconds takes four times as many, compressed. Each step
+/// takes time, even if all are alike.
 const STEPS_MAX: usize = 5_000;
 const BYTES_PER_STEP: usize = 2_000;
-/// How many steps one counts for whose visits take turns with others, at least: each is set beside all others of its run.
+/// A step whose visits alternate with those of others counts for at least this many: each is compared with all others.
 const VISITED_WEIGHT: usize = 12;
-/// The same where runs are kept and not looked at: of many runs with steps of 50 ms each takes twice as many.
+/// The same if runs are kept but not analysed: in a file of many runs, a step of 50 ms takes twice as many.
 const BYTES_PER_KEPT_STEP: usize = 100;
-/// Bytes of the tags of a run that are read: a list of empty ones takes ten times what its text does.
+/// Most bytes of the tags of a run that are read: a list of empty tags takes ten times the memory of its text.
 const TAGS_MAX: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -79,26 +80,26 @@ fn intervals(record: &Record) -> usize {
     record.steps.iter().map(|step| step.intervals.len()).sum()
 }
 
-/// How many steps those of a run count for.
+/// How many steps the steps of a run count for.
 fn weight(run: &Record) -> usize {
     let is_visited = |step: &&StepRecord| step.intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]));
     let visited = run.steps.iter().filter(is_visited).count();
     run.steps.len() - visited + visited * visited.max(VISITED_WEIGHT)
 }
 
-/// What further runs of a file may have.
+/// What the remaining runs of a file may still have.
 struct Left {
     intervals: usize,
     steps: usize,
-    /// What each may have of these.
+    /// The steps that each run may have.
     steps_of_run: usize,
     room: Room,
-    /// Whether all are kept, and share the room; else each has it.
+    /// Whether all runs are kept and share the room; otherwise each has all of it.
     is_at_once: bool,
 }
 
 impl Left {
-    /// What a file of so many bytes may have.
+    /// What a file of this many bytes may have.
     fn of(size: usize) -> Self {
         Self {
             intervals: INTERVALS_MAX.saturating_add(size / BYTES_PER_INTERVAL),
@@ -109,7 +110,7 @@ impl Left {
         }
     }
 
-    /// Reads a run, and takes what it has.
+    /// Reads a run, and subtracts what it has.
     fn read(&mut self, json: &[u8]) -> Result<Option<Record>> {
         let mut room = self.room;
         let record = from_json(json, if self.is_at_once { &mut self.room } else { &mut room })?;
@@ -117,17 +118,20 @@ impl Left {
         Ok(record)
     }
 
-    /// Takes what a run has.
+    /// Subtracts what a run has.
     fn take(&mut self, run: &Record) -> Result<(), Problem> {
         let of = |left: usize, taken: usize, what: &str| {
-            let more = || Problem::usage(format!("the runs up to here have too many {what}; give only some of them"));
+            let more =
+                || Problem::usage(format!("the runs up to this one have too many {what}; give only some of them"));
             left.checked_sub(taken).ok_or_else(more)
         };
         self.intervals = of(self.intervals, intervals(run), "intervals")?;
         let steps = weight(run);
         self.steps = of(self.steps, steps, "steps")?;
         if steps > self.steps_of_run {
-            return Err(Problem::usage("a run has more steps, or more of them in visits, than can be looked at"));
+            return Err(Problem::usage(
+                "the run has too many steps, or too many steps with visits, to be analysed; leave it out",
+            ));
         }
         Ok(())
     }
@@ -137,7 +141,7 @@ impl Left {
 pub enum Content {
     /// One run of qd1, of --json or a record alone.
     Run(Box<Record>),
-    /// Runs of an export, each read when it is asked for: many lines that are alike take little room, and their runs much.
+    /// Runs of an export, each read on demand: many identical lines take little room, but their runs take a lot.
     Export(Export),
     /// The text of something else.
     Other(Vec<u8>),
@@ -147,13 +151,13 @@ pub enum Content {
 pub struct Export(Stored);
 
 impl Export {
-    /// Returns true if it has more lines than so many; one that cannot be unpacked counts as a line.
+    /// Returns true if it has more than `most` lines; one that cannot be unpacked counts as a line.
     pub(crate) fn has_more_than(&self, most: usize) -> bool {
         self.0.lines().nth(most).is_some()
     }
 
-    /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals. They are only
-    /// kept, so that they may have as many steps as any history.
+    /// Returns its runs one by one. A line that is not a run is an error with its number, and so are too many
+    /// intervals. The runs are only kept, so they may have as many steps as any history.
     pub fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
         let steps = STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_KEPT_STEP);
         self.runs_within(Left { steps, steps_of_run: usize::MAX, ..self.most() })
@@ -171,22 +175,22 @@ impl Export {
     /// Returns all of its runs.
     ///
     /// # Errors
-    /// When a line is none, or they are too large together.
+    /// When a line is not a run, or the runs are too large together.
     pub fn all(&self) -> Result<Vec<Exported>> {
         self.runs_within(Left { intervals: INTERVALS_AT_ONCE_MAX, is_at_once: true, ..self.most() }).collect()
     }
 
-    /// Reads the run of a line, and takes what it has from what is left.
+    /// Reads the run of a line, and subtracts what it has from what is left.
     fn run(&self, line: Result<Text<'_>, Problem>, left: &mut Left) -> Result<Exported> {
         let (at, line) = line?;
         exported(&line, left).with_context(|| format!("line {at}"))
     }
 
-    /// Returns what `of` makes of each of its runs, in their order: hundreds take seconds, so each processor
-    /// takes one after another. One with very many intervals takes all memory that there is for one, and no other beside it.
+    /// Returns what `of` makes of each of its runs, in their order: hundreds take seconds, so all processors share the
+    /// work. A run with very many intervals takes all the memory that is allowed for one, so it is processed alone.
     ///
     /// # Errors
-    /// The first of a line that is no run, or of `of`.
+    /// The first line that is not a run, or the first error of `of`.
     pub fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
         let lines = Mutex::new((self.0.lines().enumerate(), self.most()));
         parallel::all(|| {
@@ -209,7 +213,7 @@ impl Export {
 pub fn content(stored: Stored) -> Result<Content> {
     let first = stored.lines().next();
     if let Some(Ok((_, line))) = first.filter(|line| line.as_ref().is_ok_and(|(_, line)| is_export(line))) {
-        // A report of one line is an export too, but for its name.
+        // A report of one line looks like an export, except for its name.
         let only = if stored.lines().nth(1).is_some() {
             None
         } else {
@@ -225,7 +229,7 @@ pub fn content(stored: Stored) -> Result<Content> {
     Ok(record.map_or(Content::Other(text), |record| Content::Run(Box::new(record))))
 }
 
-/// What some editors write before a text.
+/// The byte order mark that some editors write before a text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn without_mark(line: &[u8]) -> &[u8] {
@@ -279,16 +283,16 @@ mod tests {
         assert!(each > 0 && steps > 0);
         assert_eq!(within(3 * each, 3 * steps), Ok(()));
         let message =
-            |what: &str| Err(format!("line 3: the runs up to here have too many {what}; give only some of them"));
+            |what: &str| Err(format!("line 3: the runs up to this one have too many {what}; give only some of them"));
         assert_eq!(within(3 * each - 1, 3 * steps), message("intervals"));
         assert_eq!(within(3 * each, 3 * steps - 1), message("steps"));
-        // A run alone is a file like any.
+        // A single run is a file like any other.
         let alone = |steps: usize| {
             let record = serde_json::to_vec(&qd1_report::samples::long_record()).unwrap();
             Left { steps, ..Left::of(0) }.read(&record).map(drop).map_err(|error| error.to_string())
         };
         assert!(alone(steps).is_ok() && alone(steps - 1).is_err_and(|error| error.contains("too many steps")));
-        // Of 6,000 steps with plans each was looked up among all, and of 150 visited ones each set beside all others.
+        // Each of 6,000 planned steps was looked up among all, and each of 150 visited ones compared with all others.
         let of_run = |steps: Vec<StepRecord>| {
             let record = Record { steps, ..qd1_report::samples::long_record() };
             let json = serde_json::to_vec(&record).unwrap();
@@ -304,9 +308,9 @@ mod tests {
             ((0..70).map(of_visits).collect(), (0..71).map(of_visits).collect()),
         ] {
             assert_eq!(of_run(fits), Ok(()));
-            assert!(of_run(does_not).is_err_and(|error| error.contains("than can be looked at")));
+            assert!(of_run(does_not).is_err_and(|error| error.contains("to be analysed")));
         }
-        // Runs that are kept together share the room of one.
+        // Runs that are kept together share the room for one.
         let json = serde_json::to_vec(&qd1_report::samples::long_record()).unwrap();
         let mut left = Left { is_at_once: true, ..Left::of(0) };
         let read = (0..1000).take_while(|_| left.read(&json).is_ok()).count();

@@ -16,14 +16,14 @@ use crate::exports::{self, Content, Export, Exported};
 use crate::history;
 use crate::stored::Stored;
 
-/// Names of runs by their time.
+/// Names that mean a run by its time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
-/// A file that is read, as it is kept.
+/// A result file.
 const RESULT: Kind = Kind { name: "a result", most: 256 << 20 };
 
 /// What a word names.
 enum Found {
-    /// Runs of qd1: several where a tag names them.
+    /// Runs of qd1: several if a tag names several.
     Records(Vec<Record>),
     /// An export, which may have many.
     Export(Export),
@@ -31,8 +31,9 @@ enum Found {
     Others(Vec<Measured>),
 }
 
-/// Returns the runs that a word names, `most` at most of a file: an id or its beginning, `@latest`, `@previous`, `@yesterday`,
-/// `@TAG`, or a file: of qd1, an export of its history, or of another tool. A tag and a file may name several runs.
+/// Returns the runs that a word names, at most `most` from a file: an id or its beginning, `@latest`, `@previous`,
+/// `@yesterday`, `@TAG`, or a file: of qd1, an export of its history, or of another tool. A tag and a file may name
+/// several runs.
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
@@ -45,14 +46,15 @@ pub fn find(word: &str, most: usize) -> Result<Vec<Measured>> {
     ids.iter().map(|id| of_kept(&store, id, word)).collect()
 }
 
-/// Returns what can be compared of a run of the history: as it was noted, or worked out, and noted if that is possible.
+/// Returns what can be compared of a run of the history: as it was noted, or computed now, and noted if that is
+/// possible.
 fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
     if let Some(noted) = store.measured(id, MEASURED_BY) {
         return Ok(noted);
     }
     let record = load(store, id, word)?;
     let run = of_record(&record);
-    // One that goes on is another one tomorrow. Where nothing can be written, it is worked out each time.
+    // An unfinished run will still change. If nothing can be written, this is computed each time.
     if !record.is_unfinished()
         && let Ok(store) = history::open()
     {
@@ -89,7 +91,7 @@ pub fn looked_at<T: Send>(
     Ok(runs)
 }
 
-/// Returns the runs of qd1 that a word names, as [`find`] does; of a file `most` at most.
+/// Returns the runs of qd1 that a word names, as [`find`] does; at most `most` from a file.
 ///
 /// # Errors
 /// When there is none.
@@ -105,13 +107,14 @@ pub fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
         }
         Found::Others(_) => {
             let word = printable(word);
-            let message = format!("{word}: comes from another tool, and has no charts; `qd1 compare` reads it");
+            let message =
+                format!("{word}: is a result of another tool, which has no charts; `qd1 compare` can read it");
             Err(Problem::usage(message).into())
         }
     }
 }
 
-/// The runs with the words that somebody gave them in the history; a file alone has none.
+/// The runs with the tags that they have in the history; those of a file have none.
 fn with_tags(records: Vec<Record>, are_of_file: bool) -> Vec<Exported> {
     let rows = if are_of_file { None } else { history::read().and_then(|store| store.list(usize::MAX)).ok() };
     let tags = |id: &str| rows.iter().flatten().find(|row| row.id == id).map(|row| row.tags.clone());
@@ -160,7 +163,7 @@ pub fn ids(store: &Store, word: &str) -> Result<Vec<String>> {
     })
 }
 
-/// The same of a word that has to name one run.
+/// The same for a word that has to name one run.
 ///
 /// # Errors
 /// When it names none, or several.
@@ -181,7 +184,7 @@ fn tagged(store: &Store, tag: &str) -> Result<Vec<String>> {
     if ids.is_empty() {
         let meant = nearest(tag, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
         let message = format!(
-            "there is no run @{}; {meant}@latest, @previous and @yesterday are known, and the tags that `qd1 history` shows",
+            "there is no run @{}; {meant}use @latest, @previous, @yesterday or a tag that `qd1 history` shows",
             printable(tag)
         );
         return Err(Problem::usage(message).into());
@@ -196,7 +199,7 @@ fn load(store: &Store, id: &str, word: &str) -> Result<Record> {
     })
 }
 
-/// Returns the id of the run that has a name of its own by its time.
+/// Returns the id of the run that a name such as `latest` means.
 fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
     let Some(latest) = rows.first() else {
         return Err(Problem::usage(format!("@{name}: the history is empty; `qd1 check PATH` makes a run")));
@@ -218,10 +221,10 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
             };
             let found = rows.iter().filter(is_like).find(|row| began(row).is_some() && began(row) == day);
             found.map(|row| row.id.clone()).ok_or_else(|| {
-                Problem::usage(format!("@yesterday: there is no run of yesterday like the latest one, {of_latest}"))
+                Problem::usage(format!("@yesterday: there was no run yesterday like the latest one, {of_latest}"))
             })
         }
-        _ => Err(Problem::usage(format!("@{name}: not a name by time"))),
+        _ => Err(Problem::usage(format!("@{name}: not one of @latest, @previous and @yesterday"))),
     }
 }
 
@@ -231,7 +234,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
         Content::Export(export) => Found::Export(export),
         Content::Other(text) if text.starts_with(b"<!DOCTYPE html>") => {
             let name = printable(word);
-            let message = format!("{name}: is a page; save the record in it with its button, and give that");
+            let message = format!("{name}: is an HTML page; save the record in it with its button, and give that file");
             return Err(Problem::usage(message).into());
         }
         Content::Other(text) => Found::Others(qd1_import::read(&printable(word), &text)?),
@@ -245,8 +248,8 @@ pub fn of_record(record: &Record) -> Measured {
     measured(record, &summary, &spoilers)
 }
 
-/// Returns what runs are called beside each other: files without their directory, unless that tells them apart, and without
-/// what all names begin and end with.
+/// Returns names for runs that are shown together: files without their directory, unless that tells them apart, and
+/// without what all names begin and end with.
 pub fn names(words: &[String]) -> Vec<String> {
     let short: Vec<String> = words.iter().map(|word| short(word)).collect();
     let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;

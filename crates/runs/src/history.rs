@@ -22,7 +22,7 @@ pub fn open() -> Result<Store> {
 /// When there is no place for it that can be trusted.
 pub fn path() -> Result<PathBuf> {
     let path = default_path(|name| std::env::var_os(name))?;
-    // In another user's directory, a link of theirs decides what root writes.
+    // In another user's directory, a link that they make decides what root overwrites.
     if let Some(dir) = trust::leads_root_astray(&path) {
         let (path, dir) = (path.display(), dir.display());
         let advice = "use `sudo -H`, or set QD1_STORE to a file in a directory that root owns";
@@ -32,7 +32,7 @@ pub fn path() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Opens the history to look at it.
+/// Opens the history to read it.
 ///
 /// # Errors
 /// When it cannot be read.

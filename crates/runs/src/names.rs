@@ -1,5 +1,5 @@
-//! What runs are called beside each other in charts and pages: by the tag, the file, the host or the place that tells them
-//! apart, and never by an id, which says nothing to anybody.
+//! What runs are called when charts and pages show several: by the tag, the file, the host or the place that tells them
+//! apart, and never by an id, which means nothing to people.
 
 use jiff::tz::TimeZone;
 use qd1_model::{Record, printable};
@@ -7,12 +7,12 @@ use qd1_model::{Record, printable};
 use crate::exports::Exported;
 use crate::find;
 
-/// Letters of a date and time that are shown.
+/// How a date and time is shown.
 const MOMENT: &str = "%Y-%m-%d %H:%M";
-/// Digits from which a name of them alone is an id.
+/// A name of at least this many hexadecimal digits, and nothing else, is an id.
 const ID_MIN: usize = 6;
 
-/// Returns a name for each run, given the word that named it; of runs to be shared, their numbers.
+/// Returns a name for each run, given the word that named it; for redacted runs, their numbers.
 pub fn of(runs: &[(&str, &Exported)], is_redacted: bool, zone: &TimeZone) -> Vec<String> {
     if is_redacted {
         return (1..=runs.len()).map(|number| format!("run {number}")).collect();
@@ -26,7 +26,7 @@ pub fn of(runs: &[(&str, &Exported)], is_redacted: bool, zone: &TimeZone) -> Vec
         .map(|((_, run), named)| named.unwrap_or_else(|| of_machine(&run.record, is_one_host)))
         .collect();
     let records = || runs.iter().map(|(_, run)| &run.record);
-    // What is the same in all of them tells nothing.
+    // What is the same in all of them tells nothing apart.
     tell_apart(&mut names, &records().map(|record| record.environment.hostname.clone()).collect::<Vec<_>>());
     tell_apart(&mut names, &records().map(path).collect::<Vec<_>>());
     tell_apart(&mut names, &records().map(|record| record.plan.suite.clone()).collect::<Vec<_>>());
@@ -63,7 +63,7 @@ fn moment(record: &Record, zone: &TimeZone) -> String {
     at.map_or_else(|_| String::new(), |at| at.to_zoned(zone.clone()).strftime(MOMENT).to_string())
 }
 
-/// Adds to each name that several runs have what differs between these.
+/// Adds to each name that several runs share what differs between them.
 fn tell_apart(names: &mut [String], by: &[String]) {
     let before = names.to_vec();
     for (at, name) in names.iter_mut().enumerate() {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_has_numbers() {
+    fn redacted_runs_are_numbered() {
         let runs = [run("a", "/srv", 0, &["secret"]), run("b", "/srv", 0, &[])];
         let shared = of(&[("@secret", &runs[0]), ("b.json", &runs[1])], true, &TimeZone::UTC);
         assert_eq!(shared, ["run 1", "run 2"]);

@@ -6,7 +6,7 @@ use std::thread;
 use anyhow::Result;
 use qd1_engine::threads::room_for_one;
 
-/// Threads at most.
+/// Most threads.
 const THREADS_MAX: usize = 8;
 
 /// Returns what `of` makes of each item, in their order.
@@ -36,7 +36,7 @@ pub fn all<T: Send>(next: impl Fn() -> Option<(usize, Result<T>)> + Sync) -> Res
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let go_on = || while one().is_some() {};
     thread::scope(|scope| {
-        // Where there can be no more threads, this one does it all.
+        // If no more threads can be started, this one does it all.
         let start = || room_for_one().and_then(|()| thread::Builder::new().spawn_scoped(scope, go_on));
         let _others: Vec<_> = (1..processors.min(THREADS_MAX)).map_while(|_| start().ok()).collect();
         go_on();

@@ -1,7 +1,7 @@
 //! A file of runs as it is kept, plain or compressed, and its text: whole, or a line at a time.
 //!
-//! A small file may unpack to any size. What is read whole is bounded; an export, whose runs are read one by one, may be
-//! much longer, as long as it is not far larger than its file.
+//! A small file may unpack to any size. A file that is read whole is bounded; an export, whose runs are read one by
+//! one, may be much longer, as long as it is not far larger than its file.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
@@ -16,16 +16,16 @@ use qd1_system::source::{self, Kind};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// What is unpacked to be read whole, and the longest line, at most.
+/// Most bytes that are unpacked to be read whole, and most bytes of a line.
 const WHOLE_MAX: u64 = 64 << 20;
-/// What lines of a compressed file may be, besides that, for each byte of it. Records are packed in themselves and shrink to
-/// a third.
+/// Further bytes that all lines of a compressed file may have for each byte of it. Records are already packed, and
+/// shrink to a third.
 const LINES_PER_BYTE: u64 = 8;
-/// A line that is read without knowing how long it is.
+/// Bytes of a line that are read before room for a long one is made.
 const LINE_SHORT: u64 = 1 << 20;
-/// Lines of an export at most, blank ones included.
+/// Most lines of an export, including blank ones.
 const LINES_MAX: usize = 1_000_000;
-/// How far back a compressed file may refer to itself; zstd keeps so much in memory. `zstd -19` goes 8 MiB back.
+/// How far back a compressed file may refer to itself; zstd keeps that much in memory. `zstd -19` goes 8 MiB back.
 const WINDOW_MAX: u64 = 32 << 20;
 
 /// How a compressed file begins.
@@ -42,7 +42,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Returns that of a file by the end of its name; `None` for one that is not compressed.
+    /// Returns how a file is compressed by the end of its name; `None` if it is not.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "gz" => Some(Self::Gzip),
@@ -62,7 +62,7 @@ impl Packing {
     /// Compresses a text.
     ///
     /// # Errors
-    /// Never, but for what the library says.
+    /// Never, unless the library reports an error.
     pub fn packed(self, text: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip => {
@@ -112,7 +112,7 @@ pub struct Stored {
     name: String,
     bytes: Vec<u8>,
     packing: Option<Packing>,
-    /// What is unpacked to be read whole, and the longest line, at most.
+    /// Most bytes that are unpacked to be read whole, and most bytes of a line.
     most: u64,
 }
 
@@ -144,14 +144,15 @@ impl Stored {
     /// When it is damaged, or far larger than its file.
     pub fn whole(self) -> Result<Vec<u8>, Problem> {
         let Some(packing) = self.packing else { return Ok(self.bytes) };
-        // Were it to grow, there would be two of it for a moment.
+        // If it had to grow, there would be two copies of it for a moment.
         let mut text = Vec::with_capacity(self.most as usize + 1);
         let mut unpacking = packing.unpacking(&self.bytes).take(self.most + 1);
         unpacking.read_to_end(&mut text).map_err(|error| self.cannot(&error))?;
         if text.len() as u64 > self.most { Err(self.too_large(self.most)) } else { Ok(text) }
     }
 
-    /// Returns the lines of the text that are not blank. An error is the last: what cannot be unpacked, or has too many lines.
+    /// Returns the lines of the text that are not blank. An error ends them: the file cannot be unpacked, or has too
+    /// many lines.
     pub fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + Send + '_> {
         let lines: Box<dyn Iterator<Item = Result<Cow<'_, [u8]>, Problem>> + Send> = match self.packing {
             None => Box::new(self.bytes.split(|byte| *byte == b'\n').map(|line| Ok(Cow::Borrowed(line)))),
@@ -160,7 +161,7 @@ impl Stored {
         let is_blank = |line: &Cow<'_, [u8]>| line.trim_ascii().is_empty();
         let numbered = (1..).zip(lines).map(|(at, line)| match line {
             Ok(_) if at > LINES_MAX => {
-                Err(Problem::usage(format!("{}: has more than {LINES_MAX} lines; that is not a history", self.name)))
+                Err(Problem::usage(format!("{}: has more than {LINES_MAX} lines, too many for a history", self.name)))
             }
             line => Ok((at, line?)),
         });
@@ -207,12 +208,15 @@ impl Stored {
 
     fn too_large(&self, most: u64) -> Problem {
         let most = Bytes(most);
-        Problem::usage(format!("{}: becomes more than {most} when it is unpacked; unpack it, and give that", self.name))
+        Problem::usage(format!(
+            "{}: is more than {most} when it is unpacked; unpack it first, and give the result",
+            self.name
+        ))
     }
 }
 
-/// Reads a line of so many bytes at most. Room for a long one is made at once: were it to grow, there would be two of it for a
-/// moment.
+/// Reads a line of at most `most` bytes. Room for a long one is made in one go: if it had to grow, there would be two
+/// copies of it for a moment.
 fn line_of(text: &mut impl BufRead, most: u64) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let short = most.min(LINE_SHORT);
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_far_larger_than_its_file_is_refused() {
+    fn a_file_that_unpacks_to_far_more_than_its_size_is_refused() {
         for packing in [Packing::Gzip, Packing::Zstd] {
             let bomb = |unit: &[u8]| packing.packed(&unit.repeat((2 << 20) / unit.len())).unwrap();
             let (long, many) = (stored(bomb(b"x")), stored(bomb(&[&[b' '; 4095][..], b"\n"].concat())));

@@ -1,12 +1,12 @@
-//! How often `check`'s intervals hold the truth: many runs of the real binary on a simulated disk, each with a seed of
-//! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME] [AT ONCE]`
+//! How often `check`'s intervals contain the truth: many runs of the real binary on a simulated disk, each with its own
+//! seed. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME] [IN PARALLEL]`
 //!
-//! QD1 is the binary; 60 runs of `oversold-slow` with 300 s for each step, 30 at once, unless said otherwise: such a
-//! disk hardly uses the processor, and p99.9 needs thousands of requests. The disk's seeds begin at 600,000, which no
-//! test uses. Both sides run with real-time priority where that is granted, so that other programs of the machine are
-//! not part of the disk. Disks are mounted one after another, since each measures then what its way through FUSE costs.
-//! Meanwhile a thread of the lowest priority keeps each processor busy: one that sleeps takes long to wake, in a
-//! virtual machine up to a millisecond, which would be the disk's too (its medians are 3 % too slow then).
+//! QD1 is the binary. The default is 60 runs of `oversold-slow` with 300 s for each step, 30 in parallel: such a disk
+//! hardly uses the processor, and p99.9 needs thousands of requests. The disk's seeds begin at 600,000, which no test
+//! uses. Both sides run with real-time priority if that is granted, so that other programs on the machine do not count
+//! as part of the disk. Disks are mounted one after another, since each then measures the cost of its path through
+//! FUSE. Meanwhile a process of the lowest priority keeps each processor busy: a sleeping processor takes long to wake,
+//! in a virtual machine up to a millisecond, which would be charged to the disk (its medians would be 3 % too slow).
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ const DRAWS: usize = 1_000_000;
 /// Held while a disk is mounted.
 static MOUNTING: Mutex<()> = Mutex::new(());
 
-/// How often a figure was stated, held the truth, was not resolved, and was stated too low; and the sum of what the
-/// figures differ from the truth, as parts of it.
+/// How often a figure was stated, contained the truth, was not resolved, and was stated too low; and the sum of the
+/// figures' relative errors.
 #[derive(Default)]
 struct Tally {
     stated: u32,
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     let runtime = arguments.get(3).map_or("300s", String::as_str);
     let at_once: usize = arguments.get(4).map_or(Ok(30), |count| count.parse())?;
     if let Some(why) = Mounted::unavailable() {
-        bail!("no disk can be mounted: {why}");
+        bail!("cannot mount a disk: {why}");
     }
     let truth = Truth::new(&scenario.device, DRAWS);
     let _awake = Awake::keep();
@@ -95,7 +95,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Programs that do nothing, at the lowest priority, on each processor; they end with this one.
+/// Busy loops at the lowest priority, one on each processor; they end with this program.
 struct Awake(Vec<Child>);
 
 impl Awake {
@@ -115,7 +115,7 @@ impl Drop for Awake {
     }
 }
 
-/// Makes all runs, some of them at once, in the order of their numbers.
+/// Makes all runs, several in parallel, in the order of their numbers.
 fn all<T: Send>(runs: u64, at_once: usize, one: impl Fn(u64) -> T + Sync) -> Vec<(u64, T)> {
     let next = AtomicU64::new(0);
     let work = || {

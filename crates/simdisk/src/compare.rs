@@ -1,4 +1,4 @@
-//! A report of `qd1 check --json` compared with the truth: does each stated 95 % interval hold it?
+//! A report of `qd1 check --json` compared with the truth: does each stated 95 % interval contain it?
 
 use qd1_engine::sim::Device;
 use serde_json::Value;
@@ -12,11 +12,11 @@ pub struct Compared {
     pub what: String,
     /// The truth, ns.
     pub truth_ns: f64,
-    /// The figure and its stated interval, ns; none where the report says that its samples do not resolve the figure.
+    /// The figure and its stated interval, ns; `None` if the report says that its samples do not resolve the figure.
     pub stated_ns: Option<Stated>,
 }
 
-/// A figure as a report states it, ns.
+/// A figure as stated in a report, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stated {
     /// The figure.
@@ -28,7 +28,7 @@ pub struct Stated {
 }
 
 impl Compared {
-    /// Whether the interval holds the truth; `None` for a figure that was not stated.
+    /// Whether the interval contains the truth; `None` for a figure that was not stated.
     pub fn holds(&self) -> Option<bool> {
         self.stated_ns.map(|stated| (stated.low..=stated.high).contains(&self.truth_ns))
     }
@@ -40,7 +40,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Works the truth out from so many operations of each kind. From a million, the error of a p99.9 is 0.3 % where
+    /// Computes the truth from this many operations of each kind. With a million, the error of a p99.9 is 0.3 % where
     /// the law's sigma is 0.35, and that of a p50 0.05 %; it falls with the square root of the number. A debug build
     /// draws about 200,000 a second.
     pub fn new(device: &Device, draws: usize) -> Self {
@@ -50,7 +50,7 @@ impl Truth {
         Self { laws: vec![("qd1", "read", reads), ("qd1", "write", writes), ("commit1", "commit", commits)] }
     }
 
-    /// Every percentile of a report that the law gives. Steps that the report lacks are left out.
+    /// Every percentile of a report for which the law gives the truth. Steps that the report lacks are left out.
     pub fn compare(&self, report: &Value) -> Vec<Compared> {
         let mut compared = Vec::new();
         for (step, class, law) in &self.laws {

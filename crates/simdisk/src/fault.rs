@@ -1,10 +1,10 @@
-//! Faults: what goes wrong, on which requests, and how often. Seeded, so that a run can be repeated.
+//! Faults: what goes wrong, with which requests, and how often. Seeded, so that a run can be repeated.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
 
-/// A kind of request, which a fault may be limited to.
+/// A kind of request to which a fault may be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestKind {
@@ -14,7 +14,7 @@ pub enum RequestKind {
     Write,
     /// fsync and fdatasync.
     Flush,
-    /// open, also of a file that it makes. It takes none of the device's time.
+    /// open, including one that creates the file. It takes none of the device's time.
     Open,
 }
 
@@ -24,18 +24,18 @@ pub enum RequestKind {
 pub enum FaultEffect {
     /// It fails with EIO; a write changes nothing.
     Eio,
-    /// The same with EDQUOT, as where a user's quota is used up.
+    /// The same with EDQUOT, as if a user's quota were used up.
     Edquot,
-    /// Half of its bytes are moved (rounded down to 512, at least one byte less), and the answer says so.
+    /// Half of its bytes are transferred (rounded down to 512, at least one byte less), and the answer says so.
     Short,
-    /// It succeeds, but one bit of what it wrote is wrong from then on: the lowest of the byte at this offset of the
-    /// file if the write covers it, of a byte drawn at random without an offset.
+    /// It succeeds, but one bit of the written data is wrong from then on: the lowest of the byte at this offset of the
+    /// file if the write covers it, or of a random byte if no offset is given.
     Flip,
-    /// No answer for so many milliseconds; 0 for none until the disk goes away, and then EIO.
+    /// No answer for this many milliseconds; 0 for none until the disk goes away, and then EIO.
     Hang(u64),
 }
 
-/// One fault. Requests have to pass all conditions.
+/// One fault. Requests must meet all conditions.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -48,10 +48,10 @@ pub struct Fault {
     /// Share of the requests that meet the other conditions, 0 to 1.
     #[serde(default = "always")]
     pub rate: f64,
-    /// So many matching requests are let through first.
+    /// This many matching requests are let through first.
     #[serde(default)]
     pub after: u64,
-    /// At most so many times; 0 for no limit.
+    /// Maximum number of times; 0 for no limit.
     #[serde(default)]
     pub times: u64,
 }
@@ -60,7 +60,7 @@ fn always() -> f64 {
     1.0
 }
 
-/// The faults of a disk and how often each has come.
+/// The faults of a disk and how often each has occurred.
 pub(crate) struct Faults {
     faults: Vec<(Fault, u64, u64)>,
     rng: Xoshiro256PlusPlus,
@@ -77,7 +77,7 @@ impl Faults {
         (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The fault that hits a request, if any, with the byte it is about. The first in the list wins.
+    /// The fault that hits a request, if any, with the byte that it concerns. The first in the list wins.
     pub(crate) fn judge(&mut self, on: RequestKind, offset: u64, len: u64) -> Option<(FaultEffect, u64)> {
         for index in 0..self.faults.len() {
             let (fault, ..) = &self.faults[index];

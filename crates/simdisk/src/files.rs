@@ -1,7 +1,7 @@
 //! The filesystem around the device: names, sizes and content, served by FUSE with direct_io, so that every read and
 //! write of a client comes here. Only reads, writes and syncs of files take the device's time.
 //!
-//! There is no O_TMPFILE (EOPNOTSUPP), as on most FUSE filesystems: clients have to make a named file and unlink it.
+//! There is no O_TMPFILE (EOPNOTSUPP), as on most FUSE filesystems: clients must create a named file and unlink it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,24 +21,24 @@ use crate::serve::{DiskRequest, Fate, Server};
 use crate::store::Store;
 use crate::tree::{Answer, BLOCK, Node, NodeKind, Tree};
 
-/// How long the kernel may believe names and attributes.
+/// How long the kernel may cache names and attributes.
 const TTL: Duration = Duration::from_secs(1);
 /// Largest request, bytes; the kernel splits longer ones.
 const REQUEST_MAX: u32 = 1 << 20;
 /// Requests the kernel keeps in flight for asynchronous clients.
 const IN_FLIGHT_MAX: u16 = 256;
 
-/// Most bytes a disk may hold, since it is kept in memory: 4 GiB.
+/// Maximum size of a disk's content, bytes, since it is kept in memory: 4 GiB.
 pub const fn stored_bytes_max() -> u64 {
     4 << 30
 }
 
-/// Which space writes of new data are held against.
+/// The space that is available to writes of new data.
 #[derive(Clone, Copy)]
 pub(crate) struct Space {
-    /// What statfs shows.
+    /// The size that statfs shows.
     pub(crate) size: u64,
-    /// Where ENOSPC begins.
+    /// The size at which ENOSPC begins.
     pub(crate) limit: u64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Files {
     tree: Mutex<Tree>,
     server: Arc<Server>,
     space: Space,
-    /// Who owns every file, whoever makes it.
+    /// The owner of every file, whoever creates it.
     squashed: Option<(u32, u32)>,
 }
 
@@ -64,7 +64,7 @@ impl Files {
         self.tree().add(parent, name, Node::new(kind, mode, owner))
     }
 
-    /// Performs a write as its fate has it; returns the bytes that the answer reports.
+    /// Performs a write according to its fate; returns the byte count that the answer reports.
     fn put(&self, ino: INodeNo, offset: u64, data: &[u8], fate: Fate) -> Answer<u32> {
         let data = match fate {
             Fate::Fail(error) => return Err(error),
@@ -115,8 +115,8 @@ impl Files {
         }
     }
 
-    /// A request that moves no data: opening a file, or a sync of one or of a directory's names, which costs the device's
-    /// flush.
+    /// A request that transfers no data: opening a file, or a sync of a file or of a directory's names, which costs a
+    /// flush of the device.
     fn ask(&self, request: &DiskRequest<'_>) -> Answer<()> {
         let admitted = self.server.admit(request);
         self.server.wait(&admitted);
@@ -132,7 +132,7 @@ impl Files {
     }
 }
 
-/// Answers an operation whose reply has one form of success.
+/// Answers an operation whose successful replies all have one form.
 macro_rules! answer {
     ($outcome:expr, $reply:ident, $value:pat => $success:expr) => {
         match $outcome {
@@ -149,10 +149,10 @@ impl Filesystem for Files {
             | InitFlags::FUSE_BIG_WRITES
             | InitFlags::FUSE_MAX_PAGES
             | InitFlags::FUSE_PARALLEL_DIROPS
-            // etcd's database and SQLite's index of its log are mapped by those who use them.
+            // etcd's database and SQLite's log index are memory-mapped by those programs.
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         for flag in wanted.iter() {
-            // An older kernel has fewer of them, and serves fewer requests at once.
+            // An older kernel has fewer of them, and serves fewer requests in parallel.
             let _ = config.add_capabilities(flag);
         }
         let _ = config.set_max_write(REQUEST_MAX);
@@ -330,7 +330,7 @@ impl Filesystem for Files {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // O_SYNC holds the bit of O_DSYNC.
+        // O_SYNC includes the bit of O_DSYNC.
         let synced = flags.0 & libc::O_DSYNC != 0;
         let asked = DiskRequest { on: RequestKind::Write, ino: ino.0, offset, len: data.len() as u32, data, synced };
         let admitted = self.server.admit(&asked);
@@ -373,7 +373,7 @@ impl Filesystem for Files {
             Err(errno) => return reply.error(errno),
         };
         let dots = [".", ".."].map(|name| (OsString::from(name), ino.0, FileType::Directory));
-        // Where to continue is a name's number and not its place: names may be removed meanwhile.
+        // The position to continue from is a name's number, not its index: names may be removed meanwhile.
         let places = (1..=2).chain(names.iter().map(|(_, ino, _)| ino + 2)).collect::<Vec<u64>>();
         for (place, (name, ino, kind)) in places.into_iter().zip(dots.into_iter().chain(names)) {
             if place > offset && reply.add(INodeNo(ino), place, kind, name) {

@@ -1,8 +1,8 @@
-//! A disk whose truth is known, in real time: a FUSE filesystem whose files behave as one simulated device.
+//! A disk with known truth in real time: a FUSE filesystem whose files behave like one simulated device.
 //!
 //! The device's law is that of `qd1_engine::sim`, the same code that the virtual-time engine runs: one law, two clocks.
-//! Added to it are faults: errors, short transfers, flipped bits, hangs, a full disk. It exists for tests of the whole
-//! binary; nothing of it is part of `qd1`. A scenario is a TOML file, see [`scenario`].
+//! It adds faults: errors, short transfers, flipped bits, hangs, a full disk. It exists for tests of the whole binary;
+//! `qd1` contains none of it. A scenario is a TOML file, see [`scenario`].
 
 pub mod compare;
 mod fault;

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [scenario, dir] = &arguments[..] else {
-        bail!("usage: qd1-simdisk SCENARIO DIR, with the name of a scenario of the crate or the path of a TOML file");
+        bail!("usage: qd1-simdisk SCENARIO DIR, where SCENARIO is a built-in scenario or the path of a TOML file");
     };
     let scenario =
         if Path::new(scenario).is_file() { Scenario::load(Path::new(scenario)) } else { Scenario::named(scenario) }?;
@@ -35,7 +35,7 @@ fn run() -> Result<()> {
     std::thread::spawn(move || signals.forever().next().map(|_| by_signal.send(())));
     let mounted = Mounted::new(&scenario, Path::new(dir))?;
     println!("{}: {}", mounted.dir().display(), scenario.about);
-    println!("FUSE itself costs, taken off the device's time: {:?}", mounted.overhead());
+    println!("cost of FUSE itself, subtracted from the device's time: {:?}", mounted.overhead());
     for (what, law) in [
         ("4 KiB reads at depth 1", Law::reads(&scenario.device, 4096, 200_000)),
         ("4 KiB commits at depth 1", Law::commits(&scenario.device, 4096, 200_000)),

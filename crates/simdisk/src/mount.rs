@@ -1,4 +1,4 @@
-//! Mounting a disk and unmounting it: also on a panic, and after a process that was killed.
+//! Mounting and unmounting a disk, also on a panic and after a process that was killed.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -17,12 +17,12 @@ use crate::serve::{Overhead, Served, Server, be_real_time};
 
 /// What /proc/mounts shows as the source of the mount.
 const SOURCE: &str = "qd1-simdisk";
-/// Threads that each serve one request at a time: as many as the device has channels, between these. Further requests
-/// wait in the kernel as they would before the device. Each thread has a buffer of 16 MiB.
+/// Threads that each serve one request at a time: as many as the device has channels, within these limits. Further
+/// requests wait in the kernel as they would in front of the device. Each thread has a buffer of 16 MiB.
 const THREADS: (usize, usize) = (4, 64);
-/// How often the way's cost is measured: the middle one counts, so that one disturbed try does not.
+/// How many times the cost of the path is measured: the median counts, so that one disturbed try does not matter.
 const TRIES: usize = 3;
-/// Requests of each kind in one of them.
+/// Requests of each kind in one measurement.
 const ROUNDS: usize = 101;
 
 /// A mounted disk; unmounted on drop.
@@ -35,9 +35,9 @@ pub struct Mounted {
 impl Mounted {
     /// Returns why no disk can be mounted here, if none can.
     pub fn unavailable() -> Option<String> {
-        // Whoever may mount without root may open it as well, on most machines; containers often leave it to root.
+        // On most machines a user who may mount without root may open it as well; in containers often only root may.
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-            return Some(format!("/dev/fuse cannot be opened: {error}"));
+            return Some(format!("cannot open /dev/fuse: {error}"));
         }
         let in_path = |name: &str| {
             std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).exists()))
@@ -67,14 +67,14 @@ impl Mounted {
             MountOption::NoSuid,
             MountOption::NoDev,
         ];
-        // Others than root may not let other users in, unless the machine's fuse.conf says so.
+        // Only root may let other users in, unless the machine's fuse.conf allows it.
         config.acl = if rustix::process::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some((scenario.device.channels as usize).clamp(THREADS.0, THREADS.1));
         let mount = || {
             be_real_time();
             Session::new(files, dir, &config).and_then(Session::spawn)
         };
-        // On a thread of its own, whose priority the serving threads take over.
+        // On a separate thread, whose priority the serving threads inherit.
         let session = std::thread::scope(|scope| scope.spawn(mount).join())
             .map_err(|_| anyhow::anyhow!("the mount panicked"))?
             .with_context(|| format!("cannot mount a simulated disk on {}", dir.display()))?;
@@ -89,7 +89,7 @@ impl Mounted {
         &self.dir
     }
 
-    /// What FUSE itself adds to a request here; it is taken off the device's time.
+    /// What FUSE itself adds to a request here; it is subtracted from the device's time.
     pub fn overhead(&self) -> Overhead {
         self.server.overhead()
     }
@@ -103,14 +103,14 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         self.server.leave();
-        // Lazily: a client that still has a file open must not keep the mount. Where this is refused, the session's own
-        // end unmounts by fusermount3.
+        // Lazily: a client that still has a file open must not keep the mount. If this is refused, the end of the
+        // session unmounts with fusermount3.
         let _ = rustix::mount::unmount(&self.dir, UnmountFlags::DETACH);
         drop(self.session.take());
     }
 }
 
-/// Unmounts disks whose process was killed: their mounts stay, and answer ENOTCONN.
+/// Unmounts disks whose process was killed: their mounts remain and answer ENOTCONN.
 fn clear_dead() {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for line in mounts.lines() {
@@ -123,11 +123,11 @@ fn clear_dead() {
     }
 }
 
-/// Measures the way of a request to us and of its answer back: what a client sees above the time that the answer was
-/// held back, at depth 1.
+/// Measures the path of a request to us and of its answer back at depth 1: the time that a client sees in addition to
+/// the time for which the answer was held back.
 fn calibrate(server: &Server, dir: &Path) -> Result<Overhead> {
     let path = dir.join(".calibration");
-    // On a thread of its own, since its priority is raised for good.
+    // On a separate thread, since its priority is raised for good.
     let measured = std::thread::scope(|scope| scope.spawn(|| ways(server, &path)).join());
     fs::remove_file(&path)?;
     measured.map_err(|_| anyhow::anyhow!("the calibration panicked"))?
@@ -148,7 +148,7 @@ fn ways(server: &Server, path: &Path) -> Result<Overhead> {
                 ways[on as usize].push((monotonic_ns() - begin_ns).saturating_sub(server.calibration_ns(on)));
                 std::io::Result::Ok(())
             };
-            // In the order of a program that commits, since what went before changes what a request costs.
+            // In the order of a program that commits, since earlier requests affect the cost of a request.
             timed(RequestKind::Write, &mut || file.write_all_at(&[0x5A; 4096], round * 4096))?;
             timed(RequestKind::Flush, &mut || file.sync_data())?;
             timed(RequestKind::Read, &mut || file.read_exact_at(&mut block, round * 4096))?;

@@ -1,7 +1,7 @@
 //! A scenario: the parameters of a disk, its faults, and what a measurement of it is expected to find. Data, from TOML.
 //!
-//! Times are microseconds where the name ends in `_us`, rates are per second. What is not given is absent (no bucket,
-//! no cache, no fault) or that of the default device.
+//! Times are microseconds if the name ends in `_us`; rates are per second. Anything not given is absent (no bucket, no
+//! cache, no fault) or taken from the default device.
 
 use std::path::Path;
 
@@ -16,25 +16,25 @@ use crate::fault::Fault;
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What it is, one sentence.
+    /// A description, in one sentence.
     pub about: String,
     /// Size of the disk as `df` shows it, bytes.
     pub size: u64,
-    /// Writes of new data beyond so many bytes fail with ENOSPC although `df` shows more: a thin pool that ran full.
+    /// Writes of new data beyond this many bytes fail with ENOSPC although `df` shows more: a full thin pool.
     pub enospc_after: Option<u64>,
-    /// User (and group) who owns every file, whoever makes it: vfat with `uid=`, NFS that squashes root.
+    /// User (and group) who owns every file, whoever creates it: vfat with `uid=`, NFS that squashes root.
     pub squashed_to: Option<u32>,
     /// The device.
     pub device: Device,
     /// Its faults.
     pub faults: Vec<Fault>,
-    /// Arguments of `qd1 check` that lead to what is expected; empty where only a test of its own can check it.
+    /// Arguments of `qd1 check` that lead to the expected result; empty if only a dedicated test can check it.
     pub check: Vec<String>,
-    /// Ids of findings, or their beginnings, that a measurement has to report.
+    /// Ids of findings, or prefixes of them, that a measurement must report.
     pub findings: Vec<String>,
-    /// Beginnings of ids of findings that it must not report.
+    /// Prefixes of ids of findings that it must not report.
     pub no_findings: Vec<String>,
-    /// A part of the error that it ends with, where it cannot give a figure.
+    /// A part of the error with which it ends, if it cannot give a figure.
     pub error: Option<String>,
 }
 
@@ -80,7 +80,7 @@ struct DeviceText {
     neighbours: Option<NeighboursText>,
     cache: Option<CacheText>,
     host_cache: Option<HostCacheText>,
-    /// Reads of what was never written.
+    /// Reads of space that was never written.
     unwritten: Option<ServiceText>,
     first_touch: Option<FirstTouchText>,
     reduction: Option<ReductionText>,
@@ -182,20 +182,20 @@ struct CacheText {
 
 impl ModeText {
     fn mode(&self) -> Result<Mode> {
-        ensure!(self.weight > 0.0, "a mode's weight is above 0");
+        ensure!(self.weight > 0.0, "a mode's weight must be above 0");
         match (self.median_us, self.exponential_mean_us) {
             (Some(median), None) if median > 0.0 && self.sigma >= 0.0 => {
                 Ok(Mode { weight: self.weight, median_ns: median * 1e3, sigma: self.sigma })
             }
             (None, Some(mean)) if mean > 0.0 && self.sigma == 0.0 => Ok(Mode::exponential(self.weight, mean * 1e3)),
-            _ => anyhow::bail!("a mode has either median_us, with sigma or not, or exponential_mean_us"),
+            _ => anyhow::bail!("a mode needs either median_us, with or without sigma, or exponential_mean_us"),
         }
     }
 }
 
 impl ServiceText {
     fn service(&self) -> Result<Service> {
-        ensure!(!self.modes.is_empty(), "a service has at least one mode");
+        ensure!(!self.modes.is_empty(), "a service needs at least one mode");
         let modes = self.modes.iter().map(ModeText::mode).collect::<Result<_>>()?;
         Ok(Service { modes, per_byte_ns: self.per_kib_us * 1e3 / 1024.0, ..Service::default() })
     }
@@ -203,7 +203,7 @@ impl ServiceText {
 
 impl BucketText {
     fn bucket(&self) -> Result<Bucket> {
-        ensure!(self.rate > 0.0 && self.burst >= 1.0, "a bucket has a rate above 0 and a burst of at least 1");
+        ensure!(self.rate > 0.0 && self.burst >= 1.0, "a bucket needs a rate above 0 and a burst of at least 1");
         Ok(Bucket { rate: self.rate, burst: self.burst })
     }
 }
@@ -214,13 +214,13 @@ impl DeviceText {
         let service =
             |text: &Option<ServiceText>, default: Service| text.as_ref().map_or(Ok(default), ServiceText::service);
         let stall = |text: &StallText| {
-            ensure!(text.length_ms < text.period_ms, "a stall is shorter than its period");
+            ensure!(text.length_ms < text.period_ms, "a stall must be shorter than its period");
             Ok(Stall { period_ns: text.period_ms * 1_000_000, length_ns: text.length_ms * 1_000_000 })
         };
         let neighbours = |text: &NeighboursText| {
             ensure!(
                 text.sigma >= 0.0 && text.memory_ms > 0.0,
-                "neighbours have a sigma of 0 or more and a memory above 0"
+                "neighbours need a sigma of 0 or more and a memory above 0"
             );
             Ok(Neighbours {
                 sigma: text.sigma,
@@ -256,7 +256,7 @@ impl DeviceText {
 impl DeviceText {
     fn layers(&self) -> Result<Layers> {
         let host = |text: &HostCacheText| {
-            ensure!(text.capacity_mib > 0 && text.line_kib > 0, "a host's cache has a capacity and lines");
+            ensure!(text.capacity_mib > 0 && text.line_kib > 0, "a host's cache needs a capacity and a line size");
             Ok(HostCache {
                 capacity: text.capacity_mib << 20,
                 line: text.line_kib << 10,
@@ -267,7 +267,7 @@ impl DeviceText {
         let first = |text: &FirstTouchText| {
             ensure!(
                 text.chunk_kib > 0 && (text.on_write || text.on_read),
-                "a first touch has a chunk, and is on_write or on_read"
+                "a first touch needs a chunk, and on_write or on_read"
             );
             let (chunk, penalty) = (text.chunk_kib << 10, text.penalty.service()?);
             anyhow::Ok(FirstTouch { chunk, penalty, on_write: text.on_write, on_read: text.on_read })
@@ -291,18 +291,18 @@ impl Scenario {
     /// Reads a scenario's text.
     ///
     /// # Errors
-    /// With the place in the text, or the parameter that makes no sense.
+    /// With the place in the text, or with the invalid parameter.
     pub fn parse(text: &str) -> Result<Self> {
         let text: Text = toml::from_str(text)?;
         ensure!(
             text.size_mib << 20 <= crate::stored_bytes_max(),
-            "a disk is kept in memory and has at most {} MiB",
+            "a disk is kept in memory and can have at most {} MiB",
             crate::stored_bytes_max() >> 20
         );
         let expect = text.expect;
         ensure!(
             expect.error.is_some() || !(expect.findings.is_empty() && expect.no_findings.is_empty()),
-            "a scenario expects findings, rules some out, or expects an error"
+            "a scenario must expect findings, rule some out, or expect an error"
         );
         Ok(Self {
             about: text.about,
@@ -327,7 +327,7 @@ impl Scenario {
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
     }
 
-    /// The names of those that come with the crate, in order.
+    /// The names of the built-in scenarios, in order.
     ///
     /// # Errors
     /// When their directory cannot be read.
@@ -341,10 +341,10 @@ impl Scenario {
         Ok(names)
     }
 
-    /// The scenario of that name among those that come with the crate.
+    /// The built-in scenario with this name.
     ///
     /// # Errors
-    /// With the path that was looked for.
+    /// With the path that was tried.
     pub fn named(name: &str) -> Result<Self> {
         Self::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(format!("{name}.toml")))
     }

@@ -1,8 +1,8 @@
 //! When each request is answered: the model gives the time, and this waits for it in real time.
 //!
-//! The request's way to us and the answer's way back cost time that is not the disk's. It is measured at each mount
-//! (see `mount.rs`) and taken off the time that the model gives, so that what a client sees is the law itself, as long
-//! as the law stays above that cost.
+//! The request's path to us and the answer's path back take time that is not the disk's. It is measured at each mount
+//! (see `mount.rs`) and subtracted from the model's time, so that a client sees the law itself, as long as the law
+//! stays above that cost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -18,13 +18,12 @@ use rustix::time::Timespec;
 use crate::fault::{Fault, FaultEffect, Faults, RequestKind};
 use crate::truth::Law;
 
-/// Bounds of the time to answer during calibration, ns: longer than any way to us and back, and no slower than it must
-/// be.
+/// Bounds of the answer time during calibration, ns: longer than any path to us and back, and no slower than necessary.
 const CALIBRATION_NS: (f64, f64) = (300e3, 3e6);
 /// A single waiting request spins over the last part of its time: a sleeping processor takes tens of microseconds to
 /// wake.
 const SPIN_NS: u64 = 60_000;
-/// Latenesses kept, the first so many.
+/// How many delays are kept: the first ones.
 const LATE_MAX: usize = 1 << 20;
 
 /// What FUSE itself adds to a request at depth 1, ns: means without the slowest tenth.
@@ -58,12 +57,12 @@ pub struct Served {
     pub writes: u64,
     /// Flushes answered, failed ones included.
     pub flushes: u64,
-    /// Reads, writes, flushes and opens that a fault hit.
+    /// Reads, writes, flushes and opens hit by a fault.
     pub faults: [u64; 4],
     /// Bytes whose bit was flipped: offsets in their file, in the order of the writes.
     pub flipped: Vec<u64>,
-    /// How long after the model's time answers went out to requests that were alone in flight: median, 99th percentile
-    /// and largest, ns. It shows a machine that is too busy for true figures.
+    /// How long after the model's time answers were sent to requests that were alone in flight: median, 99th percentile
+    /// and maximum, ns. It reveals a machine that is too busy for accurate figures.
     pub late_ns: [u64; 3],
 }
 
@@ -81,8 +80,8 @@ pub(crate) struct Server {
     faults: Mutex<Faults>,
     overhead: Mutex<Overhead>,
     calibrating: AtomicBool,
-    /// Time to answer during calibration, by [`RequestKind`]: the law's median, since the longer a processor has slept
-    /// the longer it takes to wake, and that is part of the way.
+    /// Answer time during calibration, by [`RequestKind`]: the law's median, since the longer a processor has slept,
+    /// the longer it takes to wake, and that is part of the path.
     calibration_ns: [u64; 4],
     gone: Mutex<bool>,
     going: Condvar,
@@ -94,14 +93,14 @@ pub(crate) struct Server {
 #[derive(Clone, Copy)]
 pub(crate) struct DiskRequest<'a> {
     pub(crate) on: RequestKind,
-    /// The file's number: files lie apart on the device.
+    /// The file's number: each file has its own place on the device.
     pub(crate) ino: u64,
-    /// In the file.
+    /// Offset in the file.
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    /// What is written; empty for the others.
+    /// The data to write; empty for other requests.
     pub(crate) data: &'a [u8],
-    /// A write that is to be durable when answered (O_SYNC, O_DSYNC): the model sees a flush behind it.
+    /// A write that must be durable when answered (O_SYNC, O_DSYNC): the model sees a flush after it.
     pub(crate) synced: bool,
 }
 
@@ -112,10 +111,10 @@ impl DiskRequest<'_> {
     pub(crate) const OPEN: Self = Self { on: RequestKind::Open, ..Self::FLUSH };
 }
 
-/// Bits of a place on the device that are the place in a file.
+/// Number of bits of a device offset that hold the offset in the file.
 const FILE_BITS: u32 = 40;
 
-/// A request that has been taken in.
+/// A request that has been accepted.
 pub(crate) struct Admitted {
     on: RequestKind,
     due_ns: u64,
@@ -125,11 +124,11 @@ pub(crate) struct Admitted {
 /// What to do with a request once its time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// As asked.
+    /// As requested.
     Good,
-    /// With this error.
+    /// Fail with this error.
     Fail(Errno),
-    /// A part only.
+    /// Only a part of it.
     Short,
     /// All of it, with a bit of this byte of the file flipped.
     Flip(u64),
@@ -184,7 +183,7 @@ impl Server {
         Served { late_ns: [at(0.5), at(0.99), at(1.0)], ..log.served.clone() }
     }
 
-    /// Takes a request in: decides when it is due and which fault hits it.
+    /// Accepts a request: decides when it is due and which fault hits it.
     pub(crate) fn admit(&self, asked: &DiskRequest<'_>) -> Admitted {
         let DiskRequest { on, ino, offset, len, data, synced } = *asked;
         if self.calibrating.load(Ordering::Relaxed) {
@@ -253,7 +252,7 @@ impl Server {
         }
     }
 
-    /// The disk goes away: what hangs is answered.
+    /// The disk goes away: hanging requests are answered.
     pub(crate) fn leave(&self) {
         *locked(&self.gone) = true;
         self.going.notify_all();
@@ -277,15 +276,15 @@ fn sleep_until(until_ns: u64, spin_ns: u64) {
     let wake_ns = until_ns.saturating_sub(spin_ns);
     while monotonic_ns() < wake_ns {
         let at = Timespec { tv_sec: (wake_ns / 1_000_000_000) as i64, tv_nsec: (wake_ns % 1_000_000_000) as i64 };
-        // An interrupted sleep is begun again by the loop.
+        // The loop resumes an interrupted sleep.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
     }
-    // No spin_loop(): a hypervisor takes the processor away from who executes many of its instructions.
+    // No spin_loop(): a hypervisor takes the processor away from guests that execute many of its instructions.
     while monotonic_ns() < until_ns {}
 }
 
-/// Gives the calling thread, and those it starts, real-time priority where that is granted: other programs of a busy
-/// machine would otherwise be part of the disk's latency.
+/// Gives the calling thread, and those that it starts, real-time priority if that is granted: other programs on a busy
+/// machine would otherwise add to the disk's latency.
 pub(crate) fn be_real_time() {
     let param = libc::sched_param { sched_priority: 10 };
     // SAFETY: the call reads `param`, which lives, and changes nothing but the calling thread's scheduling. Refused
@@ -327,7 +326,7 @@ mod tests {
             .map(|n| server.admit(&DiskRequest { on: RequestKind::Write, ..read(n * 4096) }).due_ns)
             .max()
             .unwrap();
-        // 10 at once, then one a millisecond.
+        // 10 immediately, then one per millisecond.
         assert!(last - begin >= 99_000_000, "{}", last - begin);
     }
 

@@ -1,4 +1,4 @@
-//! What a file holds: sparse, in memory, in pieces that exist once they are written to.
+//! The content of a file: sparse, in memory, in pieces that exist once they have been written to.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Store {
     len: u64,
 }
 
-/// Pieces that a range touches, each with its part: (number of the piece, start in it, bytes).
+/// The pieces that a range touches, each with its part: (number of the piece, start in it, bytes).
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset + len as u64;
     let mut at = offset;
@@ -42,7 +42,7 @@ impl Store {
         parts(offset, len).filter(|(piece, ..)| !self.pieces.contains_key(piece)).count() as u64 * PIECE
     }
 
-    /// Writes, making the file longer where needed.
+    /// Writes, extending the file if needed.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         let mut rest = data;
         for (piece, start, bytes) in parts(offset, data.len()) {
@@ -54,7 +54,7 @@ impl Store {
         self.len = self.len.max(offset + data.len() as u64);
     }
 
-    /// Reads up to `len` bytes, fewer at the end of the file; zeros where nothing was written.
+    /// Reads up to `len` bytes, fewer at the end of the file; zeros where nothing has been written.
     pub(crate) fn read(&self, offset: u64, len: usize) -> Vec<u8> {
         let len = len.min(self.len.saturating_sub(offset) as usize);
         let mut data = vec![0; len];
@@ -68,14 +68,14 @@ impl Store {
         data
     }
 
-    /// Flips one bit of a byte that is there; false where there is none.
+    /// Flips one bit of an existing byte; false if there is none.
     pub(crate) fn flip(&mut self, offset: u64, bit: u8) -> bool {
         let Some(piece) = self.pieces.get_mut(&(offset / PIECE)) else { return false };
         piece[(offset % PIECE) as usize] ^= 1 << (bit & 7);
         true
     }
 
-    /// Cuts the file or makes it longer by a hole.
+    /// Truncates the file or extends it by a hole.
     pub(crate) fn set_len(&mut self, len: u64) {
         if len < self.len {
             let end = len.next_multiple_of(PIECE);
@@ -85,7 +85,7 @@ impl Store {
         self.len = len;
     }
 
-    /// Turns a range into zeros, and gives back the memory of whole pieces.
+    /// Turns a range into zeros, and frees the memory of whole pieces.
     pub(crate) fn punch(&mut self, offset: u64, len: u64) {
         for (piece, start, bytes) in parts(offset, len as usize) {
             if bytes as u64 == PIECE {

@@ -1,4 +1,4 @@
-//! The names and files of a disk, and the memory they take.
+//! The names and files of a disk, and the memory that they take.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -91,7 +91,7 @@ impl Tree {
         }
     }
 
-    /// Changes a file's content and keeps count of the memory.
+    /// Changes a file's content and updates the memory count.
     pub(crate) fn change<T>(&mut self, ino: INodeNo, change: impl FnOnce(&mut Store) -> T) -> Answer<T> {
         let store = self.file(ino)?;
         let before = store.stored();
@@ -150,7 +150,7 @@ impl Tree {
         Ok(node.attr(ino.0))
     }
 
-    /// Moves a name, over another where there is one: what had that name is gone at the same moment.
+    /// Renames, replacing an existing file: whatever had the new name disappears at the same moment.
     pub(crate) fn rename(&mut self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr), replace: bool) -> Answer<()> {
         let ino = *self.dir(from.0)?.get(from.1).ok_or(Errno::ENOENT)?;
         if let Some(there) = self.dir(to.0)?.get(to.1).copied() {
@@ -169,8 +169,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Names of a directory with their kinds, in an order that the removal of some does not change: that of their
-    /// numbers.
+    /// Names in a directory with their types, in an order that is not affected by removals: that of their numbers.
     pub(crate) fn list(&mut self, dir: INodeNo) -> Answer<Vec<(OsString, u64, FileType)>> {
         let mut names: Vec<(OsString, u64)> = self.dir(dir)?.iter().map(|(name, ino)| (name.clone(), *ino)).collect();
         names.sort_by_key(|(_, ino)| *ino);
@@ -182,7 +181,7 @@ impl Tree {
         Ok(names.into_iter().map(|(name, ino)| (name, ino, kind(&ino))).collect())
     }
 
-    /// Frees what has neither a name nor a user: the kernel holds a reference as long as a file is open.
+    /// Frees a file that has neither a name nor a user: the kernel holds a reference as long as it is open.
     pub(crate) fn free_unused(&mut self, ino: u64) {
         if self.nodes.get(&ino).is_some_and(|node| node.links == 0 && node.lookups == 0)
             && let Some(Node { kind: NodeKind::File(store), .. }) = self.nodes.remove(&ino)

@@ -1,4 +1,4 @@
-//! The truth about a device's latencies: its own law, run on virtual time at depth 1 until chance no longer matters.
+//! The truth about a device's latencies: its own law, run in virtual time at depth 1 until chance no longer matters.
 
 use qd1_engine::sim::{Device, State};
 use qd1_engine::{Op, OpKind};
@@ -25,12 +25,12 @@ impl Law {
         Self::of(device, &[(OpKind::Fdatasync, 0)], count)
     }
 
-    /// Commits: a write of `len` bytes and the flush behind it as one operation.
+    /// Commits: a write of `len` bytes and the flush after it as one operation.
     pub fn commits(device: &Device, len: u32, count: usize) -> Self {
         Self::of(device, &[(OpKind::Write, len), (OpKind::Fdatasync, 0)], count)
     }
 
-    /// Operations that consist of these requests, each begun when the one before it has ended. The seed is not the
+    /// Operations that consist of these requests, each started when the previous one has ended. The seed is not the
     /// disk's own: the truth is the law, not the draws that a measurement happened to see.
     fn of(device: &Device, requests: &[(OpKind, u32)], count: usize) -> Self {
         let mut state = State::new(Device { seed: device.seed ^ 0x7247_7468, ..device.clone() });

@@ -1,9 +1,9 @@
-//! Two samples of latencies against each other: how often one is above the other, and where they come apart.
+//! Two samples of latencies compared: how often one is above the other, and where they separate.
 //!
-//! P(a > b), ties by half, is the Mann-Whitney statistic over the number of pairs; with nothing between the two it is
-//! 1/2 with a variance of (n + m + 1) / (12 n m) (Mann and Whitney, 1947). n and m are effective numbers, corrected for
-//! dependence as everywhere here. The largest distance between the two distribution functions is that of Kolmogorov and
-//! Smirnov; beyond 1.95 sqrt(1/n + 1/m) it happens by chance once in a thousand times.
+//! P(a > b), counting ties as half, is the Mann-Whitney statistic divided by the number of pairs; without a difference
+//! it is 1/2 with a variance of (n + m + 1) / (12 n m) (Mann and Whitney, 1947). n and m are effective numbers,
+//! corrected for dependence as everywhere here. The largest distance between the two distribution functions is that of
+//! Kolmogorov and Smirnov; beyond 1.95 sqrt(1/n + 1/m) it happens by chance once in a thousand times.
 
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, StepRecord};
@@ -11,7 +11,7 @@ use qd1_model::{Estimate, Hist};
 
 use crate::Quantiles;
 
-/// How long one kind of operation took, of one step or of several.
+/// The latencies of one kind of operation, from one step or several.
 #[derive(Clone, Debug)]
 pub struct Sample {
     lat: Hist,
@@ -20,8 +20,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Those of a step; nothing where it had none. Of requests at a fixed rate the time from issue to completion: what
-    /// a worker needed to wake up is not the disk's, and would hide a cache.
+    /// Those of a step; `None` if it had none. For requests at a fixed rate, the time from issue to completion: the
+    /// time a worker needed to wake up is not due to the disk, and would hide a cache.
     pub fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
         let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
         let served = stream.clat.as_ref().filter(|clat| stream.slat.is_none() && clat.count() > 0);
@@ -51,7 +51,7 @@ impl Sample {
         Quantiles::new(&self.lat, &self.intervals, self.class).at(q)
     }
 
-    /// A quantile as seen, ns.
+    /// A quantile as observed, ns.
     pub fn seen(&self, q: f64) -> f64 {
         self.lat.quantile(q) as f64
     }
@@ -81,9 +81,9 @@ impl Sample {
 /// How far two samples differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contrast {
-    /// How often the first is above the second, 0..1; a half where nothing is between them.
+    /// How often the first is above the second, 0..1; a half if they do not differ.
     pub above: f64,
-    /// Standard deviations that this is away from a half.
+    /// Its distance from a half in standard deviations.
     pub z: f64,
 }
 
@@ -103,14 +103,14 @@ pub fn contrast(a: &Sample, b: &Sample) -> Contrast {
     Contrast { above, z: (above - 0.5) / ((n + m + 1.0) / (12.0 * n * m)).sqrt() }
 }
 
-/// Where two samples come apart.
+/// Where two samples separate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    /// The latency up to which most of the one and least of the other lie, ns.
+    /// The latency up to which most of one and least of the other lie, ns.
     pub at_ns: f64,
-    /// Share of the one up to there, less that of the other.
+    /// Share of one up to there, minus that of the other.
     pub distance: f64,
-    /// Whether chance does not make such a distance.
+    /// Whether chance does not explain such a distance.
     pub is_sure: bool,
 }
 

@@ -1,20 +1,20 @@
 //! What the other steps of a run saw of the disk while one step was not measured.
 //!
-//! Steps whose visits take turns have seconds each, and together nearly the whole run. A phase in which the disk was
-//! slow may have met commits and no reads; the next one will meet reads. So each step's figures are computed once more
-//! with the time that the other steps saw: as what this step would have measured then. Its own operations, freed from
+//! Steps whose visits take turns have a few seconds each, but together nearly the whole run. A phase in which the disk
+//! was slow may have affected commits but no reads; the next one will affect reads. So each step's figures are computed
+//! again over the time that the other steps saw, as this step would have measured it. Its own operations, corrected for
 //! the level of their moment, are its *base*; wherever another step's median latency was f times its usual one, the
-//! base is taken f times slower (and that much rarer: one request waits for the one before). Single requests that took
-//! many times what is usual then are stalls, which last as long for everybody; they are taken over as they are.
+//! base is taken f times slower (and that much rarer, since one request waits for the one before). Single requests that
+//! took many times as long as usual are stalls, which last equally long for all steps; they are used unchanged.
 //!
 //! Requests at their own times are few, and all that are due during a stall wait for its end. A step that happened to
-//! meet no slow phase would think that they suffice for a tail, so that tails would be printed of the lucky runs:
-//! [`OPEN_SPARE`] times as many are asked for, whatever was met. In their mean a stall twice as long weighs four times as
-//! much: where stalls may matter to it ([`STALLED_MAX`], at the most stalls that as few as were met speak for) a run does not
+//! meet no slow phase would take them as enough for a tail, so that only lucky runs would print tails: [`OPEN_SPARE`]
+//! times as many are required, whatever was met. In their mean a stall twice as long weighs four times as much: if
+//! stalls may matter to it ([`STALLED_MAX`], for the largest number of stalls consistent with those met) a run does not
 //! know it.
 //!
-//! Nothing becomes surer by this: the interval shown is the step's own one, widened to hold the other. That reads and
-//! commits suffer alike is an assumption; where it is wrong, intervals are too wide.
+//! Nothing becomes more certain by this: the interval shown is the step's own one, widened to include the other. That
+//! reads and commits are affected equally is an assumption; if it is wrong, intervals are too wide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,28 +29,30 @@ use crate::level::{self, Belief, Evidence, Of, Widths};
 use crate::rank;
 use crate::series::{Batch, Quantity, Series, bin_middle_ns};
 
-/// Moments of other steps that are looked at for all steps together, several times those of a check; and for each at least.
+/// Number of moments of other steps examined for all steps together, several times those of a check; and the minimum
+/// for each.
 const MOMENTS_MAX: usize = 20_000;
 const MOMENTS_MIN: usize = 250;
-/// Fewest operations whose median tells the level.
+/// Fewest operations whose median shows the level.
 const OPS_MIN: f64 = 32.0;
-/// From so many times the median of its moment on a request met a stall.
+/// From this many times the median of its moment, a request met a stall.
 const STALL: f64 = 20.0;
 
 /// Parts into which the requests that come during a stall are divided by how long they wait.
 const STALL_PARTS: u32 = 16;
-/// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
+/// Smallest share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
 const AT_ONCE_MIN: f64 = 0.05;
-/// Range of a step's own level, as a logarithm, that passes for none, and that of the others, who have noise of their own.
+/// Range of a step's own level, as a logarithm, that counts as none, and that of the others, which have their own
+/// noise.
 const SAME_MAX: f64 = 0.02;
 const OTHERS_SAME_MAX: f64 = 0.06;
 /// Share of the others' time below which a level that stays as it is shows a step that goes its own way.
 const APART_MAX: f64 = 0.03;
 /// How far before or after a step with one visit the others' level is that of its own time, ns.
 const NEAR_NS: f64 = 7e8;
-/// Requests at their own times that a percentile above the median takes, over what independent ones would take.
+/// Requests at their own times that a percentile above the median needs, as a multiple of independent ones.
 const OPEN_SPARE: f64 = 8.0;
-/// Share that stalls may have in the latencies of requests at their own times from which their mean is not resolved.
+/// From this possible share of stalls in the latencies of requests at their own times, their mean is not resolved.
 const STALLED_MAX: f64 = 0.05;
 
 /// The level of the disk in a part of a step, by one kind of operation.
@@ -59,7 +61,7 @@ struct Moment {
     /// ns of the run.
     start_ns: f64,
     length_ns: f64,
-    /// Median latency over the usual one.
+    /// Median latency divided by the usual one.
     factor: f64,
     /// Requests that met stalls: coarse bins and how many, one request at a time.
     stalls: Vec<(u16, f64)>,
@@ -69,7 +71,7 @@ struct Moment {
 struct Course {
     step: String,
     moments: Vec<Moment>,
-    /// What it says of how the level moves.
+    /// What it says about how the level moves.
     evidence: Option<Evidence>,
 }
 
@@ -86,7 +88,7 @@ impl Course {
     }
 }
 
-/// The level of the others around the time of a step with one visit, as a factor of the usual one; 1 where none of them
+/// The level of the others around the time of a step with one visit, as a factor of the usual one; 1 if none of them
 /// was near.
 fn level_near(others: &[&Course], start_ns: f64, end_ns: f64) -> f64 {
     let distance =
@@ -98,7 +100,7 @@ fn level_near(others: &[&Course], start_ns: f64, end_ns: f64) -> f64 {
     if length_ns > 0.0 { (sum / length_ns).exp() } else { 1.0 }
 }
 
-/// The largest less the smallest; 0 of none.
+/// The largest minus the smallest; 0 if there are none.
 fn range(values: impl Iterator<Item = f64>) -> f64 {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -116,17 +118,17 @@ pub struct CrossStep {
 }
 
 impl CrossStep {
-    /// Of the steps of a run, as planned and as measured; empty where none of them has visits.
+    /// From the steps of a run, as planned and as measured; empty if none of them has visits.
     #[must_use]
     pub fn new(planned: &[StepPlan], steps: &[StepRecord]) -> Self {
         let open = planned.iter().filter(|planned| planned.is_open());
         let is_open: BTreeSet<String> = open.map(|planned| planned.name.clone()).collect();
         let visited = steps.iter().filter_map(|step| {
-            // The most frequent kind of operation of each tells most of its times.
+            // The most frequent kind of operation of each says most about its times.
             let most = step.streams.iter().max_by_key(|stream| stream.lat.count())?;
             let series = Series::while_active(&step.intervals, most.class);
             let is_visited = series.visits().len() > 1;
-            // What comes at its own times comes too rarely to tell the level.
+            // Requests at their own times come too rarely to show the level.
             let moments = |series| {
                 if is_open.contains(&step.name) { Vec::new() } else { moments(series, step.started_ns as f64) }
             };
@@ -145,7 +147,7 @@ impl CrossStep {
         Self { courses: visited.collect(), is_open, once }
     }
 
-    /// What the other steps tell of how the level of `step` moves.
+    /// What the other steps show about how the level of `step` moves.
     #[must_use]
     pub fn belief(&self, step: &StepRecord, own: &Series) -> Belief {
         let others = self.others(step).into_iter();
@@ -153,27 +155,27 @@ impl CrossStep {
         if self.is_apart(own, step) { known.apart() } else { known }
     }
 
-    /// The other steps with visits; none for a step that does not suffer as they do.
+    /// The other steps with visits; `None` for a step that is not affected as they are.
     fn others(&self, step: &StepRecord) -> Vec<&Course> {
         let others: Vec<&Course> = self.courses.iter().filter(|course| course.step != step.name).collect();
         let is_visited = others.len() < self.courses.len();
         if is_visited || self.once.contains(&step.name) { others } else { Vec::new() }
     }
 
-    /// Whether a step with one visit goes its own way: the others' level hardly ever stays as much the same for so long.
+    /// Whether a step with one visit goes its own way: the others' level hardly ever stays this constant for so long.
     ///
-    /// What a limit of the disk holds is the same whatever neighbours do.
+    /// A rate held by a limit of the disk is the same whatever neighbours do.
     fn is_apart(&self, own: &Series, step: &StepRecord) -> bool {
         let (visits, others) = (own.visits(), self.others(step));
         let [visit] = &visits[..] else { return false };
         let length_ns: f64 = own.batches()[visit.clone()].iter().map(|batch| batch.length_ns).sum();
-        // Each visit of the others as a whole, from which its moments' noise has gone.
+        // Each visit of the others as a whole, without the noise of its moments.
         let mut levels: Vec<(f64, f64, f64)> = others.iter().flat_map(|course| course.visit_levels()).collect();
         levels.sort_by(|a, b| a.0.total_cmp(&b.0));
         let each_ns = levels.iter().map(|(_, length_ns, _)| length_ns).sum::<f64>() / levels.len().max(1) as f64;
         let parts = ((length_ns / each_ns.max(1.0)) as usize).clamp(2, 8);
         let size = visit.len().div_ceil(parts).max(1);
-        // Its rate, since the median of what differs by less than a bin is not known so well.
+        // Its rate, since a median that differs by less than a bin is not known as well.
         let rates = visit.clone().step_by(size).map(|from| {
             let part = &own.batches()[from..(from + size).min(visit.end)];
             let sum = |of: fn(&Batch) -> f64| part.iter().map(of).sum::<f64>();
@@ -187,7 +189,7 @@ impl CrossStep {
         !windows.is_empty() && (alike as f64) < APART_MAX * windows.len() as f64
     }
 
-    /// What `step` would have measured instead of `own`, had it been there all the time; `None` without visits or other steps.
+    /// What `step` would have measured instead of `own`, had it run all the time; `None` without visits or other steps.
     #[must_use]
     pub fn estimate(&self, step: &StepRecord, own: &Series, belief: &Belief) -> Option<CrossEstimates> {
         let others = self.others(step);
@@ -221,8 +223,9 @@ impl CrossStep {
     }
 }
 
-/// Moments of the other steps: of more than each step's part of [`MOMENTS_MAX`] those of every second step, or third. Their visits
-/// take turns, so that they see the whole run all the same; with all of them a run of a hundred such steps took a minute.
+/// Moments of the other steps: if there are more than each step's part of [`MOMENTS_MAX`], those of every second step,
+/// or third. Their visits take turns, so they still see the whole run; with all of them a run of a hundred such steps
+/// took a minute.
 fn some_of<'a>(others: &'a [&'a Course]) -> impl Iterator<Item = &'a Moment> {
     let count: usize = others.iter().map(|course| course.moments.len()).sum();
     let most = (MOMENTS_MAX / (others.len() + 1)).max(MOMENTS_MIN);
@@ -235,7 +238,7 @@ pub struct CrossEstimates {
     widths: Widths,
     /// The same of rates.
     width_of_rate: f64,
-    /// Of requests at their own times, the share that stalls may have in the sum of all latencies.
+    /// For requests at their own times, the share that stalls may have in the sum of all latencies.
     stalled: Option<f64>,
 }
 
@@ -289,7 +292,7 @@ pub fn at_own_times(estimate: Estimate, q: f64) -> Estimate {
     Estimate { value: None, high: None, n_needed: (needed as u64).max(estimate.n_needed), ..estimate }
 }
 
-/// A step's own figure with an interval that holds both; not resolved where one of them is not.
+/// A step's own figure with an interval that includes both; not resolved if one of them is not.
 #[must_use]
 pub fn union(own: Estimate, around: Option<Estimate>) -> Estimate {
     let Some(around) = around else { return own };
@@ -303,7 +306,7 @@ pub fn union(own: Estimate, around: Option<Estimate>) -> Estimate {
     with_limits(own, low, high)
 }
 
-/// The level over time: as many neighbouring batches of a visit as hold [`OPS_MIN`] operations are a moment.
+/// The level over time: as many neighbouring batches of a visit as contain [`OPS_MIN`] operations form a moment.
 fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
     // First with the median itself as its factor.
     let mut all: Vec<Moment> = Vec::new();
@@ -316,12 +319,12 @@ fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
                 ios += series.batches()[to].ios;
                 to += 1;
             }
-            // What is left of a visit goes with its last moment.
+            // The rest of a visit belongs to its last moment.
             if series.batches()[to..visit.end].iter().map(|batch| batch.ios).sum::<f64>() < OPS_MIN {
                 to = visit.end;
             }
             let part = &series.batches()[from..to];
-            // A visit in which nothing was completed tells no level.
+            // A visit in which nothing was completed shows no level.
             let Some(median) = series.median_of(from..to) else { break };
             let (length_ns, lat_sum_ns) =
                 part.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.length_ns, sum.1 + batch.lat_sum_ns));
@@ -339,7 +342,7 @@ fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
     all
 }
 
-/// The value with half of the weight on each side; 1 of none.
+/// The value with half of the weight on each side; 1 if there are none.
 fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = 0.5 * values.iter().map(|(_, weight)| weight).sum::<f64>();
@@ -351,11 +354,11 @@ fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     middle.map_or(1.0, |(value, _)| *value)
 }
 
-/// What a step measures of the disk at its usual level, without stalls.
+/// What a step measures on the disk at its usual level, without stalls.
 struct Base {
     /// Share of the operations in each coarse bin.
     shares: Vec<(usize, f64)>,
-    /// Sum of the latencies over that of the middles of their bins.
+    /// Sum of the latencies divided by that of the middles of their bins.
     exact: f64,
     /// Operations per ns.
     rate: f64,
@@ -422,7 +425,7 @@ impl Base {
         })
     }
 
-    /// What requests may wait in stalls, ns, if the run met the fewest of them that are to be expected.
+    /// What requests may wait in stalls, ns, if the run met the smallest number of them to be expected.
     fn stalled_at_most_ns(&self) -> f64 {
         if self.stalls > 0.0 { self.stalled_ns * upper_limit(self.stalls) / self.stalls } else { 0.0 }
     }
@@ -447,7 +450,7 @@ impl Base {
                 add(usize::from(*bin), whole(&mut self.owed_stalls, count * self.at_once), lat_ns);
                 continue;
             }
-            // Those that come early in it wait long, and those that come late wait shortly.
+            // Requests that arrive early in it wait long, and those that arrive late wait briefly.
             for part in 0..STALL_PARTS {
                 let left_ns = lat_ns * (f64::from(part) + 0.5) / f64::from(STALL_PARTS);
                 let here = count * self.rate * lat_ns / f64::from(STALL_PARTS);
@@ -467,7 +470,7 @@ impl Base {
     }
 }
 
-/// Adds `more` to what is owed, and takes the whole operations of it: over many moments each bin gets its share.
+/// Adds `more` to the amount owed, and takes the whole operations from it: over many moments each bin gets its share.
 fn whole(owed: &mut f64, more: f64) -> f64 {
     *owed += more;
     let whole = owed.floor();
@@ -517,7 +520,7 @@ mod tests {
         StepRecord { name: name.to_owned(), started_ns, streams: vec![stream], intervals, ..StepRecord::default() }
     }
 
-    /// As many of about this latency as fit into 100 ms, one after another.
+    /// As many operations of about this latency as fit into 100 ms, one after another.
     fn busy(lat_ns: u64) -> Vec<u64> {
         (0..100_000_000 / lat_ns).map(|number| lat_ns + lat_ns / 10 * (number * 7 % 5) / 5).collect()
     }
@@ -544,8 +547,8 @@ mod tests {
         CrossStep::new(&[], steps)
     }
 
-    /// A visit of commits in which none was completed passed for one with latencies of a nanosecond: billions of reads were
-    /// expected of it.
+    /// Regression: a visit of commits in which none was completed passed for one with latencies of a nanosecond:
+    /// billions of reads were expected from it.
     #[test]
     fn a_visit_in_which_nothing_was_completed_tells_no_level() {
         let mut steps = [reads(), commits(|_| busy(30_000_000))];
@@ -610,7 +613,7 @@ mod tests {
         assert!(stalled.quantile(0.5).is_resolved() && !stalled.mean().is_resolved());
     }
 
-    /// A run that met one stall of a disk that has more of them printed a mean that was too low.
+    /// Regression: a run that met one stall of a disk that has more of them printed a mean that was too low.
     #[test]
     fn one_stall_that_others_met_may_stand_for_more_in_the_mean_at_own_times() {
         let reads = step("reads", OpClass::Read, 0, |_| busy(100_000)[..10].to_vec());

@@ -1,26 +1,26 @@
-//! How often a run met what its figures depend on.
+//! How often a run met the events that its figures depend on.
 //!
-//! A disk that stalls, is throttled or shares its neighbours' load is slow in *episodes*. A run that met three of
-//! them does not know how many the next one will meet, however many operations it made: a variance estimated from
-//! three episodes is no better known than the number three. Every interval of [`super`] rests on such a variance, so
-//! here the episodes are counted. A figure that rests on K of them gets no more than K degrees of freedom (one at
-//! least), and an interval at least as wide as their number is uncertain: wide, but not silent.
+//! A disk that stalls, is throttled or shares its neighbours' load is slow in *episodes*. A run that met three of them
+//! does not know how many the next one will meet, however many operations it made: a variance estimated from three
+//! episodes is no better known than the number three. Every interval of [`super`] rests on such a variance, so here the
+//! episodes are counted. A figure that depends on K of them gets no more than K degrees of freedom (one at least), and
+//! an interval at least as wide as the uncertainty of their number: wide, but not missing.
 //!
-//! At a *level*, a latency exceeded by c operations whose count over time has the inflation VIF, the run holds
-//! K = c / VIF effective episodes. (N episodes of one length count N; of geometric lengths, N / 2. Independent
-//! exceedances are an episode each.) Levels are looked at from a few exceedances up to half of the operations, and
-//! on the fast side too. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and
-//! when its uncertainty alone could move the figure out of its interval: the true rate of K episodes may be as high
-//! as the upper 97.5 % limit of a Poisson count, U(K), so that the operations beyond the level, and what they add to
-//! the figure, may be U(K) / K times as many. Where a rate does not depend on latency (requests at a fixed rate)
-//! they add nothing; so what they add is taken as no more than a regression over the batches says. A level of fewer
-//! than [`EPISODES_MIN`] episodes that matters less widens the interval by that much, as one more independent error.
+//! At a *level*, a latency exceeded by c operations whose count over time has the inflation VIF, the run holds K = c /
+//! VIF effective episodes. (N episodes of one length count N; of geometric lengths, N / 2. Independent exceedances are
+//! an episode each.) Levels are examined from a few exceedances up to half of the operations, and on the fast side as
+//! well. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and when its uncertainty
+//! alone could move the figure out of its interval: the true rate of K episodes may be as high as the upper 97.5 %
+//! limit of a Poisson count, U(K), so that the operations beyond the level, and what they add to the figure, may be
+//! U(K) / K times as many. If a rate does not depend on latency (requests at a fixed rate) they add nothing; so their
+//! contribution is limited to what a regression over the batches shows. A level of fewer than [`EPISODES_MIN`] episodes
+//! that matters less widens the interval by that much, as one more independent error.
 
 use crate::long_run::Z_975;
 use crate::series::{Quantity, Series};
 
-/// Effective episodes below which a level widens even the figures that it hardly moves. Chosen on the tuned part of the
-/// coverage table.
+/// Effective episodes below which a level widens even the figures that it hardly affects. Chosen on the tuning part of
+/// the coverage table.
 const EPISODES_MIN: f64 = 6.0;
 /// Fewest exceedances of a level: the shortest stall looked for.
 const EXCEEDANCES_MIN: f64 = 4.0;
@@ -28,8 +28,8 @@ const EXCEEDANCES_MIN: f64 = 4.0;
 const CLUSTERED_SIGMA: f64 = 3.0;
 /// Shift of the figure, in half widths of its interval, from which a level matters; a smaller one widens the interval.
 const SHIFT_MAX: f64 = 0.7;
-/// Cosines a level's variance is estimated from besides the number chosen for its residuals, since a variance from
-/// three of them often misses the one episode of a run; and the most used for either, to save time.
+/// Number of cosines from which a level's variance is estimated besides the number chosen for its residuals, since a
+/// variance from three of them often misses the one episode of a run; and the most used for either, to save time.
 const COSINES: usize = 16;
 const COSINES_MAX: usize = 48;
 
@@ -40,7 +40,7 @@ struct Level {
     edge: usize,
     /// Exceedances of each batch beyond its share of all.
     residuals: Vec<f64>,
-    /// Exceedances, or what does not exceed where that is less.
+    /// Exceedances, or the other operations if those are fewer.
     count: f64,
     /// Effective episodes.
     episodes: f64,
@@ -54,27 +54,27 @@ pub(crate) struct Episodes {
     is_sample: bool,
 }
 
-/// The episodes that a figure rests on.
+/// The episodes that a figure depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EpisodeBasis {
-    /// Fewest episodes of a level that matters; infinite when none does.
+    /// Fewest episodes of a level that matters; infinite if none does.
     pub(crate) on: f64,
     /// Factor on the half width, at least 1.
     pub(crate) widen: f64,
 }
 
 impl EpisodeBasis {
-    /// A figure that rests on no episodes.
+    /// A figure that depends on no episodes.
     pub(crate) const NOTHING: Self = Self { on: f64::INFINITY, widen: 1.0 };
 
-    /// Degrees of freedom that it leaves a variance.
+    /// Degrees of freedom that it leaves to a variance.
     pub(crate) fn degrees(self) -> f64 {
         self.on.max(1.0)
     }
 }
 
 impl Episodes {
-    /// Looks at the levels of `series`.
+    /// Examines the levels of `series`.
     pub(crate) fn new(series: &Series) -> Self {
         let n = series.n as f64;
         let mut edges = Vec::new();
@@ -95,10 +95,10 @@ impl Episodes {
         Self { levels: edges.into_iter().filter_map(level).collect(), is_sample: series.is_sample() }
     }
 
-    /// What a sum of `residuals`, one per batch of the same series, whose 95 % interval has this `half_width`, rests
-    /// on. `added(edge)` is what the operations at or above a level add to the sum beyond their share; what those
-    /// below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits already
-    /// know how skewed their number is.
+    /// The episodes on which a sum of `residuals`, one per batch of the same series, depends, if its 95 % interval has
+    /// this `half_width`. `added(edge)` is what the operations at or above a level add to the sum beyond their share;
+    /// what those below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits
+    /// already account for the skewness of their number.
     pub(crate) fn under(
         &self,
         residuals: &[f64],

@@ -1,12 +1,12 @@
 //! Estimates with 95 % confidence intervals that hold for dependent samples.
 //!
-//! Every figure is a ratio of two sums over the intervals of a step: R = sum x / sum y. Its variance is that of
-//! the residuals x_i - R y_i, long-run (see `long_run.rs`), over (sum y)^2. For a quantile, x counts the
-//! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
-//! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
-//! ranks are taken (see `rank.rs`). A figure that rests on few slow phases or stalls gets a wide interval, however many
-//! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and
-//! so is that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
+//! Every figure is a ratio of two sums over the intervals of a step: R = sum x / sum y. Its variance is that of the
+//! residuals x_i - R y_i, long-run (see `long_run.rs`), over (sum y)^2. For a quantile, x counts the operations above
+//! it and y all of them; the ratio of the long-run variance to that of independent samples is the *variance inflation
+//! factor* VIF, and n / VIF the effective number of samples, from which order-statistic ranks are taken (see
+//! `rank.rs`). A figure that depends on few slow phases or stalls gets a wide interval, however many operations there
+//! are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), as is the effect of
+//! checking every 500 ms and stopping when [`precise_enough`] is true, which does no harm.
 
 use std::rc::Rc;
 
@@ -21,42 +21,41 @@ use crate::long_run::{LongRun, Z_975, t_975};
 use crate::rank;
 use crate::series::{Quantity, Series};
 
-/// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
-/// has as many: a handful of exceedances says little of how they cluster, and runs in which they happen not to would
-/// be the ones that resolve it.
+/// Operations beyond a quantile from which its VIF is estimated. A rarer quantile uses the VIF of the quantile that has
+/// as many: a handful of exceedances says little about how they cluster, and runs in which they happen not to cluster
+/// would be the ones that resolve it.
 const PILOT_EXCEEDANCES: f64 = 60.0;
 
-/// VIF from which operations that all lie in one bin depend on each other.
+/// VIF from which operations that all lie in one bin are considered dependent.
 const VIF_DOUBTFUL: f64 = 2.0;
-/// A mean or rate known no better than within this factor is not resolved.
+/// A mean or rate with an uncertainty of this factor or more is not resolved.
 const FACTOR_MAX: f64 = 10.0;
-/// Degrees of freedom that few residuals leave at least.
+/// Smallest number of degrees of freedom that few residuals leave.
 const FEWEST: f64 = 2.0;
 /// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
 const EXCESS_SIGMA: f64 = 1.5;
 
-/// Quantile `q` (0..1) of `hist`, whose operations of `class` are spread over time as `intervals` say, ns.
+/// Quantile `q` (0..1) of `hist`, whose operations of `class` are spread over time as in `intervals`, ns.
 ///
-/// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed`
-/// given) when the effective number of samples is so small that the interval's upper limit would lie beyond the
-/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs` and, for dependent samples,
-/// `invert.rs`); when there are fewer
-/// than four intervals, so that nothing is known of autocorrelation. One that rests on few slow phases has a wide
-/// interval (see `episodes.rs`). Where not resolved, `low` is still given if there is one: a lower bound may be enough
-/// to fail a disk.
+/// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed` given) when
+/// the effective number of samples is so small that the interval's upper limit would lie beyond the largest value seen:
+/// 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs` and, for dependent samples, `invert.rs`); when there
+/// are fewer than four intervals, so that nothing is known about autocorrelation. A quantile that depends on few slow
+/// phases has a wide interval (see `episodes.rs`). If not resolved, `low` is still given if there is one: a lower bound
+/// may be enough to fail a disk.
 #[must_use]
 pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
     Quantiles::new(hist, intervals, class).at(q)
 }
 
-/// Several quantiles of one stream, whose histogram and intervals are walked only once.
+/// Several quantiles of one stream, whose histogram and intervals are traversed only once.
 pub struct Quantiles {
     sorted: Sorted,
     n: u64,
     course: Rc<Course>,
 }
 
-/// How a stream went over time: what its operations and each part of them have in common.
+/// The course of a stream over time, shared by its operations and each part of them.
 struct Course {
     series: Series,
     widths: Widths,
@@ -69,20 +68,20 @@ impl Quantiles {
         Self::knowing(Belief::vague(), hist, Series::while_active(intervals, class))
     }
 
-    /// The same with what is known of the level from other steps of the run.
+    /// The same, using what other steps of the run show about the level.
     pub fn knowing(belief: &Belief, hist: &Hist, series: Series) -> Self {
         let widths = belief.widths(&series, &series);
         Self { sorted: Sorted::new(hist), n: hist.count(), course: Rc::new(Course { series, widths }) }
     }
 
-    /// Returns how the stream went over time.
+    /// Returns the course of the stream over time.
     #[must_use]
     pub fn series(&self) -> &Series {
         &self.course.series
     }
 
-    /// The same of a part of each operation (the sync part of commits, or all but waits): `part` holds a value for each, and
-    /// shares the dependence over time of the whole.
+    /// The same for a part of each operation (the sync part of commits, or all but waits): `part` holds a value for
+    /// each, and shares the dependence over time of the whole.
     #[must_use]
     pub fn of_part(&self, part: &Hist) -> Self {
         Self { sorted: Sorted::new(part), n: part.count(), course: Rc::clone(&self.course) }
@@ -102,8 +101,8 @@ impl Quantiles {
         level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, widths.of_quantile(q))
     }
 
-    /// Returns what bounds the median from below, and so all higher quantiles, where there are too few operations to know more:
-    /// the least of the medians of the visits, which lie apart (a sign test); `None` of too few visits.
+    /// Returns a lower bound of the median, and so of all higher quantiles, if there are too few operations to know
+    /// more: the smallest of the medians of the visits, which are separate (a sign test); `None` for too few visits.
     #[must_use]
     pub fn least_of_visits(&self) -> Option<f64> {
         let series = &self.course.series;
@@ -112,7 +111,7 @@ impl Quantiles {
     }
 }
 
-/// Fewest visits whose least median bounds the median: that all of six lie above it has a chance of 1.6 %.
+/// Fewest visits whose smallest median bounds the median: the chance that all six lie above it is 1.6 %.
 const VISITS_MIN: usize = 6;
 
 /// Quantile `q` of a part of each operation (the sync part of commits): `part` holds one value for each
@@ -158,7 +157,7 @@ pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
     ios
 }
 
-/// [`rate`] and [`byte_rate`] with what is known of the level from other steps of the run.
+/// [`rate`] and [`byte_rate`] using what other steps of the run show about the level.
 #[must_use]
 pub fn rates_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> [Estimate; 2] {
     per_second(belief, intervals, class, [Quantity::Ios, Quantity::Bytes])
@@ -191,8 +190,8 @@ fn per_second<const N: usize>(
     quantities.map(|quantity| scaled(widened(ratio(&series, quantity, Quantity::Length), width), 1e9))
 }
 
-/// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`. Not resolved
-/// where that alone is more than a factor of ten.
+/// An interval combined with one more independent error of the logarithm, whose 95 % half width is `level`. Not
+/// resolved if that alone is more than a factor of ten.
 pub(crate) fn widened(estimate: Estimate, level: f64) -> Estimate {
     if level == 0.0 {
         return estimate;
@@ -212,7 +211,7 @@ pub(crate) fn widened(estimate: Estimate, level: f64) -> Estimate {
     with_limits(estimate, low, high)
 }
 
-/// `estimate` with wider limits, and as many effective samples fewer as that takes.
+/// `estimate` with wider limits, and correspondingly fewer effective samples.
 pub(crate) fn with_limits(estimate: Estimate, low: Option<f64>, high: Option<f64>) -> Estimate {
     let width = |low: Option<f64>, high: Option<f64>| Some((high? / low?).ln());
     let narrower = match (width(estimate.low, estimate.high), width(low, high)) {
@@ -222,8 +221,8 @@ pub(crate) fn with_limits(estimate: Estimate, low: Option<f64>, high: Option<f64
     Estimate { low, high, n_effective: estimate.n_effective * narrower, ..estimate }
 }
 
-/// Whether the half width of the interval is at most `tolerance` times the value; never where it is not resolved, so
-/// that a run which has met a few stalls goes on until it has met enough of them, or its time is up.
+/// Whether the half width of the interval is at most `tolerance` times the value; never if it is not resolved, so that
+/// a run which has met a few stalls goes on until it has met enough of them, or its time is up.
 #[must_use]
 pub fn precise_enough(estimate: &Estimate, tolerance: f64) -> bool {
     match (estimate.value, half_width(estimate)) {
@@ -251,8 +250,8 @@ pub fn scaled(estimate: Estimate, factor: f64) -> Estimate {
     Estimate { value: times(estimate.value), low: times(estimate.low), high: times(estimate.high), ..estimate }
 }
 
-/// sum x / sum y with its interval; without one for fewer than four batches, without a value where it is known only
-/// within a factor of ten.
+/// sum x / sum y with its interval; without one for fewer than four batches, without a value if it is known only within
+/// a factor of ten.
 ///
 /// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
 /// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
@@ -281,15 +280,15 @@ pub(crate) fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective, n_needed: 0 }
 }
 
-/// Degrees of freedom that a variance has which is made by few residuals: (sum d^2)^2 / sum d^4, as many as there would be
-/// of one size. Two stalls among hundreds of still moments tell as much of the stalls to come as two numbers do.
+/// Degrees of freedom of a variance that few residuals determine: (sum d^2)^2 / sum d^4, as many as there would be of
+/// equal size. Two stalls among hundreds of quiet moments say as much about future stalls as two numbers do.
 fn few_that_weigh(residuals: &[f64]) -> f64 {
     let power = |of: i32| residuals.iter().map(|d| d.powi(of)).sum::<f64>();
     let (squares, fourths) = (power(2), power(4));
     if fourths > 0.0 { (squares * squares / fourths).max(FEWEST) } else { f64::INFINITY }
 }
 
-/// What a ratio rests on, whose numerators add up to `sum`.
+/// The episodes on which a ratio depends whose numerators add up to `sum`.
 ///
 /// The operations beyond a level move a mean latency by the share of the latencies that they add beyond their own
 /// number; and a rate, under closed load, by the same share (Little's law).
@@ -310,7 +309,7 @@ pub(crate) fn residuals(x: &[f64], y: &[f64], ratio: f64) -> Vec<f64> {
 /// By how much dependence inflates the variance of the share of operations above a quantile.
 #[derive(Clone, Copy, Debug)]
 struct Inflation {
-    /// Against independent samples; at least 1.
+    /// Compared with independent samples; at least 1.
     vif: f64,
     /// The same, widened for the uncertainty of its own estimate (t instead of normal); at least 1.
     vif_t: f64,
@@ -319,7 +318,7 @@ struct Inflation {
 }
 
 impl Inflation {
-    /// Widened for what the figure rests on.
+    /// Widened for the episodes that the figure depends on.
     fn resting_on(self, rests: EpisodeBasis) -> f64 {
         let of_episodes = self.vif * (t_975(self.df.min(rests.degrees())) / Z_975).powi(2);
         of_episodes.max(self.vif_t * rests.widen.powi(2))
@@ -357,9 +356,9 @@ pub(crate) fn quantile_of(series: &Series, n: u64, q: f64, value_at: impl Fn(f64
     within_one_bin(series, estimate)
 }
 
-/// A quantile of operations that all lie in one coarse bin, which no edge divides: only their sums tell how they depend
-/// on each other, and one of them varies as if they were spread evenly over the bin. Where they do, so long a run knows
-/// the bin and not more.
+/// A quantile of operations that all lie in one coarse bin, which no edge divides: only their sums show how they depend
+/// on each other, and each of them varies as if they were spread evenly over the bin. If they do depend, a run this
+/// long determines the bin and no more.
 fn within_one_bin(series: &Series, estimate: Estimate) -> Estimate {
     let Some((bottom, top)) = series.only_bin_ns().filter(|_| estimate.is_resolved()) else { return estimate };
     let (sums, ios) = (series.each(Quantity::LatSum), series.each(Quantity::Ios));
@@ -380,23 +379,23 @@ fn within_one_bin(series: &Series, estimate: Estimate) -> Estimate {
     }
 }
 
-/// One limit of the interval, whose first guess is `share`, by the inflation there where that is larger.
+/// One limit of the interval, whose first guess is `share`, by the inflation there if that is larger.
 ///
-/// A limit is the value for which the sample is just not yet surprising, so that the spread of the exceedances *of that
-/// value* counts. A run that met many slow phases has its p99 far up among the slow operations, where fewer
-/// exceed it together than at the true p99.
+/// A limit is the value for which the sample is just not yet surprising, so the spread of the exceedances *of that
+/// value* counts. A run that met many slow phases has its p99 far up among the slow operations, where fewer exceed it
+/// together than at the true p99.
 fn limit_at(series: &Series, q: f64, share: f64, at_q: Inflation, side: fn(rank::Ranks) -> Option<f64>) -> f64 {
     let there = inflation(series, share).filter(|there| there.vif > at_q.vif);
     let vif_t = there.map(|there| at_q.vif_t * there.vif / at_q.vif);
     vif_t.and_then(|vif_t| side(rank::enclosing(series.n as f64 / vif_t, q))).unwrap_or(share)
 }
 
-/// What quantile `q` rests on.
+/// The episodes that quantile `q` depends on.
 fn basis_at(series: &Series, q: f64, vif_t: f64) -> EpisodeBasis {
     let Some((edge, p)) = series.edge_for(1.0 - q) else { return EpisodeBasis::NOTHING };
     let residuals = residuals(&series.exceedances(edge), &series.each(Quantity::Ios), p);
     let half_width = Z_975 * (series.n as f64 * p * (1.0 - p) * vif_t).sqrt();
-    // Exceedances of the quantile among those of the level, less the share that any operations have.
+    // Exceedances of the quantile among those of the level, minus the share that any operations have.
     let added = |level: usize| series.above(level.max(edge)).0 - p * series.above(level).0;
     series.episodes().under(&residuals, half_width, 0.5 * series.n as f64 * p.min(1.0 - p), added)
 }
@@ -417,7 +416,8 @@ fn inflation(series: &Series, q: f64) -> Option<Inflation> {
 /// Inflation at the bin edge that leaves about `share` above it.
 fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     let Some((edge, p)) = series.edge_for(share) else {
-        // All in one bin: what varies is below the resolution, but for what their sums tell (see `within_one_bin`).
+        // All in one bin: the variation is below the resolution, except for what their sums show (see
+        // `within_one_bin`).
         let count = series.batches().len();
         return (count >= crate::long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df: count as f64 });
     };
@@ -426,7 +426,7 @@ fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0), df: run.df })
 }
 
-/// The sorted values of a histogram, to be looked up by rank: walking all its bins once per quantile is enough.
+/// The sorted values of a histogram, for lookup by rank: traversing all its bins once per quantile is enough.
 struct Sorted {
     /// Value in ns, and how many values are at or below it.
     bins: Vec<(f64, u64)>,
@@ -489,7 +489,8 @@ mod tests {
         (hist, intervals)
     }
 
-    /// A visit of a slow disk in which nothing was completed made a nanosecond of what is known of the median.
+    /// Regression: a visit of a slow disk in which nothing was completed turned the bound of the median into a
+    /// nanosecond.
     #[test]
     fn a_visit_without_operations_is_not_the_least() {
         let (hist, mut intervals) = run_of(&vec![vec![1_000_000; 3]; 7]);
@@ -572,7 +573,7 @@ mod tests {
         assert!(mixed.n_effective > 3_000.0, "{mixed:?}");
         let halves = of(&|at, _| either(at >= 50));
         assert!(halves.n_effective < 20.0, "{halves:?}");
-        // The other half may be all there is from now on.
+        // From now on, the disk may behave like either half only.
         assert!(halves.low.unwrap() < 98_500.0 && halves.high.unwrap() > 102_300.0, "{halves:?}");
     }
 

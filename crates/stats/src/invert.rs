@@ -1,10 +1,10 @@
 //! A limit for a percentile whose own neighbourhood is too dependent to give one.
 //!
 //! The upper limit of p99 is a latency that at most 1 % of operations can exceed, given what was seen: a test turned
-//! round. Near p99 itself a few slow phases may leave the share exceeded quite open; far above it, where a handful of
-//! operations in one or two episodes lie, it is plainly below 1 %, however they cluster. So the limit is looked for
+//! around. Near p99 itself, a few slow phases may leave the exceeded share quite open; far above it, where a handful of
+//! operations in one or two episodes lie, it is clearly below 1 %, however they cluster. So the limit is searched
 //! upwards: at the level that c operations exceed in K effective episodes (see `episodes.rs`), the true share may be as
-//! high as U(K) / K times c / n, U being the upper 97.5 % limit of a Poisson count. Where that is at most 1 %, the
+//! high as U(K) / K times c / n, where U is the upper 97.5 % limit of a Poisson count. If that is at most 1 %, the
 //! level is a limit. Lower limits are found likewise, downwards.
 
 use crate::episodes::upper_limit;
@@ -19,7 +19,7 @@ const COSINES_MAX: usize = 48;
 pub(crate) enum Side {
     /// Above the percentile: levels that few exceed.
     Upper,
-    /// Below it: levels that few do not reach.
+    /// Below it: levels that few fail to reach.
     Lower,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn limit(series: &Series, q: f64, side: Side) -> Option<f64> {
 }
 
 /// Effective episodes in which `count` operations lie beyond bin `edge`, which the share `above` of all reach: by their
-/// variance, and no more than there are separate rows of batches with any (or, where most have some, batches).
+/// variance, and no more than there are separate rows of batches with any (or, if most have some, batches).
 fn episodes(series: &Series, edge: usize, above: f64, count: f64) -> f64 {
     let ios = series.each(Quantity::Ios);
     let reach = series.exceedances(edge);
@@ -62,7 +62,7 @@ fn episodes(series: &Series, edge: usize, above: f64, count: f64) -> f64 {
     let busy: Vec<bool> = reach.iter().zip(&ios).map(beyond).collect();
     let rows = busy.iter().zip(std::iter::once(&false).chain(&busy)).filter(|(now, before)| **now && !**before).count();
     let batches = busy.iter().filter(|busy| **busy).count();
-    // Where most batches hold some, or each is a moment of its own, rows of them say nothing.
+    // If most batches contain some, or each is a separate moment, rows of them say nothing.
     let most = if 2 * batches > busy.len() || series.is_sample() { batches } else { rows };
     (count / vif).min(most.max(1) as f64).max(f64::MIN_POSITIVE)
 }
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn one_phase_that_holds_half_of_the_tail_allows_no_limit() {
-        // 0.5 % are slow, all in one phase: the share may as well be 5.6 times that.
+        // 0.5 % are slow, all in one phase: the share may equally be 5.6 times that.
         assert_eq!(limit(&series(&[20], 0), 0.99, Side::Upper), None);
     }
 
     #[test]
     fn slow_phases_bound_the_median_from_neither_side_too_tightly() {
-        // Nearly all operations are fast, in every interval: the median is where they are.
+        // Nearly all operations are fast, in every interval: the median is among them.
         let series = series(&[20, 50, 80], 0);
         let (low, high) = (limit(&series, 0.5, Side::Lower), limit(&series, 0.5, Side::Upper));
         assert!(low.is_none_or(|low| low < 0.5) && high.is_some_and(|high| high > 0.5), "{low:?} {high:?}");

@@ -1,21 +1,22 @@
-//! What a step that was measured in visits does not know of the time between and around them.
+//! The uncertainty of a step measured in visits about the time between and around them.
 //!
-//! A disk has a *level*, by which all its latencies rise and fall together: neighbours, temperature, garbage
+//! A disk has a *level*, with which all its latencies rise and fall together: neighbours, temperature, garbage
 //! collection. It moves over fractions of a second or over minutes. The dependence within a visit is known from its
 //! neighbouring intervals (see `long_run.rs`); how far the level of these visits lies from that of the long run is the
-//! question here, and a variance between twelve visits would answer it only if the level had forgotten itself from one
-//! visit to the next.
+//! question here, and a variance between twelve visits would answer it only if the level had become independent from
+//! one visit to the next.
 //!
 //! So the logarithm of the median latency (or of the rate) in short stretches of all visits is taken as a mean, plus a
 //! level that is a stationary Gaussian process with correlation exp(-distance / tau) (Ornstein-Uhlenbeck) and standard
-//! deviation sigma, plus independent noise. None of them is estimated: each pair of tau and sigma on a grid counts with its
-//! posterior probability, mean and noise integrated out (flat, and 1 / scale: the marginal likelihood of Gaussian
-//! regression, O'Hagan and Forster 2004, Bayesian Inference, section 11.3). For each pair the average of the level over the
-//! visits misses its long-run mean by a normal error; their mixture gives the half width.
+//! deviation sigma, plus independent noise. None of them is estimated: each pair of tau and sigma on a grid is weighted
+//! by its posterior probability, mean and noise integrated out (flat, and 1 / scale: the marginal likelihood of
+//! Gaussian regression, O'Hagan and Forster 2004, Bayesian Inference, section 11.3). For each pair the average of the
+//! level over the visits misses its long-run mean by a normal error; their mixture gives the half width.
 //!
-//! Steps of a run share the disk. What the others' stretches say of tau and sigma is the prior of a step, mixed with a vague
-//! one in case its own level is another matter (a robust meta-analytic-predictive prior: Schmidli et al. 2014, Biometrics
-//! 70, 1023). So a step with a single visit, whose own stretches say little, has the spread of the others between theirs.
+//! Steps of a run share the disk. What the others' stretches show about tau and sigma is the prior of a step, mixed
+//! with a vague one in case its own level behaves differently (a robust meta-analytic-predictive prior: Schmidli et al.
+//! 2014, Biometrics 70, 1023). So a step with a single visit, whose own stretches say little, has the spread of the
+//! others between theirs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -28,15 +29,16 @@ use qd1_model::Estimate;
 use crate::long_run::Z_975;
 use crate::series::Series;
 
-/// Stretches that all visits are cut into together.
+/// Number of stretches into which all visits together are cut.
 const STRETCHES: usize = 96;
-/// Fewest stretches that tell anything of a level.
+/// Fewest stretches that show anything about a level.
 const STRETCHES_MIN: usize = 10;
 /// Fewest operations of a stretch with a median.
 const OPS_MIN: f64 = 4.0;
-/// Operations of a stretch that visits with few of them are cut for: their numbers vary.
+/// Operations per stretch at which visits with few of them are cut: their numbers vary.
 const OPS_AIMED: f64 = 6.0;
-/// Times in which the level forgets itself, s: from a stretch to the length of a check, each twice the one before.
+/// Times over which the level becomes independent, s: from a stretch to the length of a check, each twice the one
+/// before.
 const TAU_MIN_S: f64 = 0.1;
 const TAUS: usize = 11;
 /// Standard deviations of the level, as logarithms: each a factor of the square root of 2 above the one before.
@@ -46,19 +48,19 @@ const SIGMAS: usize = 20;
 /// their distance.
 const ODDS: i32 = 24;
 const ODDS_STEP: f64 = 1.0 / 3.0;
-/// What is believed before any stretch is seen: that the level does not move at all; else its standard deviation is
-/// log-normal about a tenth.
+/// The prior before any stretch is seen: that the level does not move at all; else its standard deviation is log-normal
+/// about a tenth.
 const STILL: f64 = 0.3;
 const SIGMA_USUAL: f64 = 0.1;
 const SIGMA_SPREAD: f64 = 1.2;
-/// Weight of what the other steps say, against the vague belief.
+/// Weight of what the other steps show, relative to the vague prior.
 const SHARED: f64 = 0.8;
 /// Power of the others' likelihoods: they met the same course of the level, and are not independent.
 const OTHERS_POWER: f64 = 0.3;
-/// A probability that is none: all pairs of the grid together would not move the half width by a thousandth.
+/// A negligible probability: all pairs of the grid together would not move the half width by a thousandth.
 const NONE: f64 = 1e-8;
 
-/// How many there are of [`Of`].
+/// Number of variants of [`Of`].
 pub(crate) const FIGURES: usize = 3;
 
 /// A figure that moves with the level.
@@ -87,9 +89,9 @@ struct Stretch {
 #[derive(Clone, Debug)]
 pub struct Belief {
     weights: Vec<f64>,
-    /// What other steps alone say, if they had a part in it.
+    /// The probabilities by other steps only, if they contributed.
     theirs: Option<Vec<f64>>,
-    /// Whether the level of the step's median and rate is its own, whatever the others' do.
+    /// Whether the level of the step's median and rate moves independently of the others'.
     is_apart: bool,
 }
 
@@ -108,12 +110,12 @@ fn sigma(number: usize) -> f64 {
 }
 
 impl Belief {
-    /// What is known of a disk of which nothing was seen.
+    /// What is known about a disk that was not observed.
     pub(crate) fn vague() -> &'static Self {
         &VAGUE
     }
 
-    /// What is known of a step from the other steps of its run.
+    /// What is known about a step from the other steps of its run.
     pub(crate) fn from_others<'a>(others: impl IntoIterator<Item = &'a Evidence>) -> Self {
         let mut sum = vec![0.0; VAGUE.weights.len()];
         let mut is_informed = false;
@@ -126,12 +128,12 @@ impl Belief {
         Self { weights: mixed.collect(), theirs: is_informed.then_some(theirs), is_apart: false }
     }
 
-    /// Whether the median and rate of the step do not move as those of others.
+    /// Whether the median and rate of the step do not move like those of others.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    /// The same for a step whose median and rate do not move as those of others.
+    /// The same for a step whose median and rate do not move like those of others.
     pub(crate) fn apart(self) -> Self {
         Self { is_apart: true, ..self }
     }
@@ -143,16 +145,17 @@ impl Belief {
         if !self.is_apart {
             return Widths { median, tail: median, mean: median };
         }
-        // The mean of what a limit holds is known as the rate is, and better than a median within a bin.
+        // The mean under a limit is known as well as the rate, and better than a median within a bin.
         Widths { median, tail: of(Of::Tail), mean: of(Of::Rate) }
     }
 
     /// Half width of the 95 % interval of the level's average over the time of `around` about its long-run mean, as a
-    /// logarithm, by what is known of the level of `own`, of which `around` has at least the time; 0 for a sample, which
-    /// speaks for its own span, and for a step that was measured in one go, unless other steps tell of the level.
+    /// logarithm, given what is known about the level of `own`, of which `around` has at least the time; 0 for a
+    /// sample, which describes its own span, and for a step that was measured in one go, unless other steps show the
+    /// level.
     ///
-    /// A single visit in which nothing moves is no evidence: a disk that is slow for seconds, now and then, does not either.
-    /// So what the others say is the least that a step with one visit has.
+    /// A single visit in which nothing moves proves nothing: a disk that is slow for seconds now and then looks the
+    /// same. So the width shown by the others is the minimum for a step with one visit.
     pub(crate) fn half_width(&self, own: &Series, of: Of, around: &Series) -> f64 {
         if own.is_sample() || own.visits().len() < 2 && self.theirs.is_none() {
             return 0.0;
@@ -189,7 +192,7 @@ fn times(series: &Series) -> Vec<(f64, f64)> {
     batches.map(|(at, batch)| (series.middle_ns(at..at + 1) / 1e9, batch.ios)).collect()
 }
 
-/// Probabilities once these logarithms of likelihoods are known.
+/// Probabilities given these logarithms of likelihoods.
 fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = before.iter().zip(logs).map(|(weight, log)| weight * (log - most).exp()).collect();
@@ -200,7 +203,7 @@ fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
 /// Half width of the 95 % interval of the level's average over these times, s, with their weights, as a logarithm.
 fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
     let mut moving: Vec<(f64, f64)> = Vec::new();
-    // From the longest time on: what is kept over half of a time is the square of that over the whole.
+    // From the longest time down: the correlation over a time is the square of that over half of it.
     let mut keeps = keeps(times.iter().map(|(at_s, _)| *at_s), tau_s(TAUS - 1));
     for of_sigmas in probabilities[1..].chunks_exact(SIGMAS).rev() {
         if of_sigmas.iter().any(|one| *one > NONE) {
@@ -213,10 +216,10 @@ fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
     mixture_half_width(&moving)
 }
 
-/// A part of the level below which it has forgotten itself.
+/// Correlation below which the level counts as independent.
 const KEEPS_MIN: f64 = 1e-100;
 
-/// How much of the level is kept at each of these times, s, from the one before; of the first, from the beginning.
+/// The correlation of the level at each of these times, s, with the one before; for the first, with the beginning.
 fn keeps(times_s: impl Iterator<Item = f64>, tau_s: f64) -> Vec<f64> {
     let mut before_s = 0.0;
     times_s.map(|at_s| (-(at_s - std::mem::replace(&mut before_s, at_s)) / tau_s).exp()).collect()
@@ -226,10 +229,10 @@ fn tau_s(power: usize) -> f64 {
     TAU_MIN_S * f64::from(1u32 << power)
 }
 
-/// Quantile `q` of the visits, widened to what the long run's may be: by the level, and upwards by what these visits did
-/// not see of it.
+/// Quantile `q` of the visits, widened to the possible values in the long run: by the level, and upwards by what these
+/// visits did not see of it.
 ///
-/// The long run mixes more levels than a short one, and a tail is made by the slowest. The quantile over the median
+/// The long run mixes more levels than a short one, and the slowest ones make up its tail. The quantile over the median
 /// gives the spread seen; the part of the level's spread that was not seen is that of its average, in `half_width`.
 /// Spreads add as variances (all taken as log-normal).
 pub(crate) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64) -> Estimate {
@@ -244,8 +247,8 @@ pub(crate) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64
     Estimate { high: Some(high * further.exp()), ..estimate }
 }
 
-/// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches; fewer where a disk is so
-/// slow that they would have no median.
+/// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches; fewer if a disk is
+/// so slow that they would have no median.
 fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
     let all_ios: f64 = series.batches()[visit.clone()].iter().map(|batch| batch.ios).sum();
     let most = if of != Of::Rate { most.min((all_ios / OPS_AIMED) as usize).max(1) } else { most };
@@ -265,14 +268,14 @@ fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch
     bounds.filter_map(stretch).collect()
 }
 
-/// What the stretches of one step say: the logarithm of the likelihood of each pair of parameters, up to a constant.
+/// What the stretches of one step show: the logarithm of the likelihood of each pair of parameters, up to a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     logs: Vec<f64>,
 }
 
 impl Evidence {
-    /// Of the visits of `series`; `None` where they are too few.
+    /// From the visits of `series`; `None` if there are too few.
     pub(crate) fn new(series: &Series, of: Of) -> Option<Self> {
         let visits = series.visits();
         let each = STRETCHES.div_ceil(visits.len().max(1));
@@ -292,7 +295,7 @@ impl Evidence {
             vec![ln_gamma(half_df) - half_df * (0.5 * still.residual).ln() - still.log_rest() - ODDS_STEP.ln()];
         for power in 0..TAUS {
             let keeps = keeps(stretches.iter().map(|stretch| stretch.at_s), tau_s(power));
-            // With each share what of the likelihood does not depend on sigma.
+            // For each share, the part of the likelihood that does not depend on sigma.
             let fits: Vec<(f64, f64, Fit)> = (-ODDS..=ODDS)
                 .step_by(LANES)
                 .flat_map(|first| {
@@ -313,16 +316,16 @@ impl Evidence {
     }
 }
 
-/// Logarithm of the sum of what these are the logarithms of.
+/// Logarithm of the sum of the values with these logarithms.
 fn log_sum(logs: &[f64]) -> f64 {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
 }
 
-/// Variance of the average of a level of variance 1 at these times with their weights, of which `keeps` is kept from one to the
-/// next.
+/// Variance of the average of a level of variance 1 at these times with their weights, with the correlations `keeps`
+/// from one to the next.
 fn variance_of_average(times: &[(f64, f64)], keeps: &[f64]) -> f64 {
-    // Each with all before it: what these add up to decays from one to the next.
+    // Each with all before it: their sum decays from one to the next.
     let (mut sum, mut before) = (0.0, 0.0);
     for ((_, weight), keeps) in times.iter().zip(keeps) {
         before *= keeps;
@@ -346,8 +349,8 @@ struct Fit {
 }
 
 impl Fit {
-    /// For each of these shares of the level in the variance. `keeps`: how much of the level each stretch has kept from the
-    /// one before.
+    /// For each of these shares of the level in the variance. `keeps`: the correlation of the level of each stretch
+    /// with the one before.
     fn at_shares(stretches: &[Stretch], noise: &[f64], keeps: &[f64], shares: [f64; LANES]) -> [Self; LANES] {
         let mut filters = shares.map(Filter::new);
         for ((stretch, noise), keeps) in stretches.iter().zip(noise).zip(keeps) {
@@ -356,16 +359,17 @@ impl Fit {
         filters.map(Filter::end)
     }
 
-    /// What of the likelihood does not depend on the scale, as a logarithm.
+    /// The part of the likelihood that does not depend on the scale, as a logarithm.
     fn log_rest(&self) -> f64 {
         0.5 * (self.log_det + self.ones.ln())
     }
 }
 
-/// Shares of the level that are fitted at once: each step of one waits for the step before it, and not for the others.
+/// Number of shares of the level fitted in parallel: each step of one waits for the step before it, but not for the
+/// others.
 const LANES: usize = 7;
 
-/// The filter on its way.
+/// The state of the filter.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
     share: f64,
@@ -394,7 +398,7 @@ impl Filter {
         let expected = variance + (1.0 - self.share) * noise;
         let precision = expected.recip();
         self.det *= expected;
-        // A logarithm takes longer than all else here, and the product must not leave the range of numbers.
+        // A logarithm takes longer than everything else here, and the product must not overflow.
         if !(1e-200..1e200).contains(&self.det) {
             self.log_det += self.det.ln();
             self.det = 1.0;
@@ -409,16 +413,17 @@ impl Filter {
 
     fn end(self) -> Fit {
         let log_det = self.log_det + self.det.ln();
-        // All alike: nothing moves, and the logarithm of the sum stays finite.
+        // All equal: nothing moves, and the logarithm of the sum stays finite.
         Fit { log_det, ones: self.ones, residual: (self.values - self.both * self.both / self.ones).max(1e-12) }
     }
 }
 
-/// How well a half width is known, relative, and one that is as good as none.
+/// Relative precision of a half width, and a half width that counts as zero.
 const HALF_WIDTH_ACCURACY: f64 = 1e-6;
 const HALF_WIDTH_LEAST: f64 = 1e-3;
 
-/// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
+/// Where a mixture of normal distributions about 0, each with its weight and standard deviation, leaves 2.5 % on each
+/// side.
 fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
     let normal = Normal::standard();
     let beyond = |half: f64| all.iter().map(|(weight, sd)| weight * normal.cdf(-half / sd)).sum::<f64>();
@@ -455,8 +460,8 @@ mod tests {
         over(&known, &stretches.iter().map(|stretch| (stretch.at_s, stretch.ios)).collect::<Vec<_>>())
     }
 
-    /// The claim itself: how often the level's average lies within its half width, from a level that forgets itself
-    /// within a visit to one that lasts as long as the run.
+    /// The claim itself: how often the level's average lies within its half width, from a level that becomes
+    /// independent within a visit to one that lasts as long as the run.
     #[test]
     fn the_half_width_holds_the_levels_average() {
         let mut random = Random::new(11);
@@ -467,7 +472,7 @@ mod tests {
                 average.abs() <= half_width_of(&stretches)
             });
             let held = held.count();
-            // Of 95 %, less two standard errors and what a level as long as the run costs.
+            // 95 %, minus two standard errors and the effect of a level as long as the run.
             assert!(held >= 178, "tau {tau_s} s: {held} of {runs}");
         }
     }
@@ -493,24 +498,25 @@ mod tests {
         };
         let (short, long) = (median(0.3), median(10.0));
         assert!(long > 1.5 * short, "{short} {long}");
-        // Twelve independent visits alone would say 0.13.
+        // Twelve independent visits alone would give 0.13.
         assert!(long > 0.2, "{long}");
     }
 
-    /// What four other steps of a run say, each with visits of its own of the same disk.
+    /// What four other steps of a run show, each with visits of its own of the same disk.
     fn others(random: &mut Random, sigma: f64, tau_s: f64) -> Belief {
         let evidence: Vec<Evidence> =
             (0..4).map(|_| Evidence::of_stretches(&visits(random, sigma, tau_s, 0.02).0)).collect();
         Belief::from_others(&evidence)
     }
 
-    /// Half width of a visit of 4 s, by what others say alone.
+    /// Half width of a visit of 4 s, by the others only.
     fn of_one_visit(belief: &Belief) -> f64 {
         let times: Vec<(f64, f64)> = (0..40).map(|at| (f64::from(at) / 10.0, 1.0)).collect();
         over(belief.theirs.as_ref().unwrap(), &times)
     }
 
-    /// The average of a level over 4 s has a known law: the half width from others comes near 1.96 of its deviations.
+    /// The average of a level over 4 s has a known distribution: the half width from others comes near 1.96 of its
+    /// deviations.
     #[test]
     fn a_step_with_one_visit_has_the_spread_of_the_others() {
         let mut random = Random::new(14);
@@ -542,7 +548,7 @@ mod tests {
             (among, alone) = (among + of(&still, &own), alone + half_width_of(&own));
         }
         assert!(among < 0.95 * alone, "{among} {alone}");
-        // A step that moves on a disk whose others do not keeps a width of its own.
+        // A step that moves on a disk where the others do not keeps its own width.
         let moving = visits(&mut random, 0.2, 3.0, 0.02).0;
         let (alone, among) = (half_width_of(&moving), of(&still, &moving));
         assert!(among > 0.8 * alone, "{among} {alone}");

@@ -1,9 +1,9 @@
-//! Statistics of what a step measured. Pure: no file, no clock, no judgement.
+//! Statistics of the measurements of a step. Pure: no file, no clock, no judgement.
 //!
-//! [`estimate`] gives figures with 95 % confidence intervals that hold for dependent samples; [`cross_step`] widens them
-//! by what the other steps of a run saw; [`change`] describes how a step went over time; [`randomized_blocks`] compares
-//! in rounds; [`contrast`](mod@contrast) compares two samples; [`stalls`] measures the longest waits. The `truth` crate
-//! measures whether the intervals deserve their name.
+//! [`estimate`] gives figures with 95 % confidence intervals that hold for dependent samples; [`cross_step`] widens
+//! them by what the other steps of a run saw; [`change`] describes the course of a step over time;
+//! [`randomized_blocks`] compares in rounds; [`contrast`](mod@contrast) compares two samples; [`stalls`] measures the
+//! longest waits. The `truth` crate measures whether the intervals hold as often as they claim.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -20,13 +20,13 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const BIAS_MAX: f64 = 0.05;
 /// Standard errors added to the estimated lag-1 autocorrelation before it chooses nu.
 const PHI_MARGIN: f64 = 0.25;
-/// Fewest batches a variance is estimated from.
+/// Fewest batches from which a variance is estimated.
 pub(crate) const BATCHES_MIN: usize = 4;
 
 /// 97.5 % quantile of the standard normal distribution.
 pub const Z_975: f64 = 1.959_963_984_540_054;
 
-/// A long-run variance and how well it is known.
+/// A long-run variance and its precision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongRun {
     /// Variance of the sum of the residuals.
@@ -57,7 +57,7 @@ pub fn t_quantile(q: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(q))
 }
 
-/// Chance of a Student's t with `df` degrees of freedom at least so far from 0, to either side.
+/// Chance of a Student's t with `df` degrees of freedom at least this far from 0, on either side.
 pub fn t_beyond(t: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(1.0, |of| 2.0 * of.cdf(-t.abs()))
 }
@@ -83,8 +83,8 @@ pub(crate) fn long_runs(residuals: &[f64], fixed: usize, most: usize) -> Option<
     Some([df, fixed].map(|df| LongRun::new(count, powers[..df].iter().sum(), df)))
 }
 
-/// Sum of the squares of the projections on the first `count` cosines: of those, or of all less the others, whichever is less
-/// work. All together have what the residuals have, but for their mean.
+/// Sum of the squares of the projections on the first `count` cosines: of those, or of all minus the others, whichever
+/// is less work. All together have the sum of squares of the residuals, except for their mean.
 fn power(residuals: &[f64], count: usize) -> f64 {
     let all = residuals.len() - 1;
     if 2 * count <= all {
@@ -102,7 +102,7 @@ fn powers(residuals: &[f64], range: RangeInclusive<usize>) -> Vec<f64> {
     blocks.take(count).map(|projection| projection.powi(2)).collect()
 }
 
-/// Cosines that are projected on at once: each term of one waits for the term before it, and not for the others.
+/// Number of cosines projected on in parallel: each term of one waits for the term before it, but not for the others.
 const LANES: usize = 8;
 
 /// Projections on the cosines from the `first` on, normalised so that white noise keeps its variance.

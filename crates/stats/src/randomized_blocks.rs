@@ -1,10 +1,10 @@
-//! Several ways of doing one thing, compared in rounds: each round has every way once, in an order drawn anew, and what
-//! changes from round to round is common to all of a round (a randomised complete block design).
+//! Several ways of doing one thing, compared in rounds: each round has every way once, in a new random order, and what
+//! changes from round to round is common to all ways in a round (a randomised complete block design).
 //!
-//! All is done on logarithms, since what differs are factors. Over the rounds a figure is their geometric mean. Two
-//! ways are compared round by round, by Student's t of the differences; no interval is narrower than the intervals from
-//! within the rounds allow, so that a few rounds which happen to agree prove nothing. Of many comparisons some would
-//! come out by chance: they are held to Holm's bound (1979), which keeps a false one out of 19 tables in 20.
+//! All calculations use logarithms, since differences are factors. Over the rounds a figure is their geometric mean.
+//! Two ways are compared round by round, by Student's t of the differences; no interval is narrower than the intervals
+//! from within the rounds allow, so a few rounds that happen to agree prove nothing. Among many comparisons, some would
+//! differ by chance: Holm's bound applies to them (1979), which keeps a false one out of 19 tables in 20.
 
 use qd1_model::Estimate;
 use qd1_model::filesystems::RoundFigure;
@@ -21,13 +21,13 @@ pub type Rounds = [RoundFigure];
 /// Two ways compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// The first over the second.
+    /// The first divided by the second.
     pub ratio: Estimate,
-    /// Chance of so large a difference where there is none; 1 where it is unknown.
+    /// Chance of a difference this large if there is none; 1 if unknown.
     pub p: f64,
 }
 
-/// The figure over all rounds; not resolved where it is not in one of them.
+/// The figure over all rounds; not resolved if it is not resolved in one of them.
 pub fn over_rounds(rounds: &Rounds) -> Estimate {
     let n = rounds.iter().map(|round| round.figure.n).sum();
     let n_needed = rounds.iter().map(|round| round.figure.n_needed).max().unwrap_or(0);
@@ -44,7 +44,7 @@ pub fn over_rounds(rounds: &Rounds) -> Estimate {
     }
 }
 
-/// A figure over several runs, those that resolve it; of a single one as it is.
+/// A figure over several runs, those that resolve it; a single one unchanged.
 pub fn over_runs(figures: &[Estimate]) -> Estimate {
     let round = |figure: &Estimate| RoundFigure { round: 0, figure: *figure };
     let resolved: Vec<RoundFigure> = figures.iter().filter(|figure| figure.is_resolved()).map(round).collect();
@@ -56,7 +56,7 @@ pub fn over_runs(figures: &[Estimate]) -> Estimate {
     }
 }
 
-/// `a` over `b`, from the rounds that have both.
+/// `a` divided by `b`, from the rounds that have both.
 pub fn pair(a: &Rounds, b: &Rounds) -> Pair {
     let both = a.iter().filter_map(|one| {
         let other = b.iter().find(|other| other.round == one.round)?;
@@ -101,7 +101,7 @@ fn log(figure: &Estimate) -> Option<f64> {
 /// The mean of logarithms.
 struct Mean {
     mean: f64,
-    /// Standard error from what the rounds differ by, with its degrees of freedom.
+    /// Standard error from the differences between rounds, with its degrees of freedom.
     between: f64,
     df: f64,
     /// Standard error from within the rounds.
@@ -110,7 +110,7 @@ struct Mean {
 }
 
 impl Mean {
-    /// Of at least two.
+    /// From at least two.
     fn of(logs: &[f64], within: Option<&[f64]>) -> Self {
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
@@ -131,7 +131,7 @@ impl Mean {
         }
     }
 
-    /// Chance of a mean so far from 0.
+    /// Chance of a mean this far from 0.
     fn p(&self) -> f64 {
         let error = self.between.max(self.within);
         match (self.mean == 0.0, error > 0.0) {
@@ -185,7 +185,7 @@ mod tests {
         some[1].figure = Estimate { n: 20, n_needed: 368, ..Estimate::default() };
         let over = over_rounds(&some);
         assert_eq!((over.value, over.n_needed, over.n), (None, 368, 220));
-        // The other two still compare.
+        // The other two can still be compared.
         assert!(pair(&some, &rounds(&[200.0, 1.0, 200.1], 0.01)).p < 0.05);
     }
 

@@ -15,9 +15,9 @@ const TAIL: f64 = 0.025;
 /// Fractional ranks as shares of n + 1, both in 0..1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranks {
-    /// Lower limit; absent when even the smallest value is not surely below.
+    /// Lower limit; absent if even the smallest value is not certainly below.
     pub(crate) low: Option<f64>,
-    /// Upper limit; absent when even the largest value is not surely above.
+    /// Upper limit; absent if even the largest value is not certainly above.
     pub(crate) high: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn enclosing(n: f64, q: f64) -> Ranks {
     Ranks { low, high }
 }
 
-/// How well a rank is known, relative: far better than the values are.
+/// Relative precision of a rank: far better than that of the values.
 const ACCURACY: f64 = 1e-11;
 
 /// The rank k at which P(Beta(k, n+1-k) <= q) = `chance`: it falls as k rises, so bisection finds it.

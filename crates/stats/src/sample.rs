@@ -1,17 +1,17 @@
 //! Visits at random times of a long span: a check over hours.
 //!
-//! Each visit comes at a random moment of its own equal part of the span, and is short against it: a stratified random
-//! sample of one element a stratum. Its figures speak for that span, not for a process that might have gone otherwise, so
-//! that no model of how the disk changes is needed: what moves slowly was seen, and what moves between one visit and the
-//! next shows as differences of neighbours. Their mean square is the classic estimate of the variance (von Neumann 1941;
-//! Wolter 1985, Introduction to Variance Estimation, section 8.2): a little too large where neighbouring parts differ,
-//! with about two thirds of the degrees of freedom.
+//! Each visit comes at a random moment of its own equal part of the span, and is short compared with it: a stratified
+//! random sample of one element per stratum. Its figures describe that span, not a process that might have gone
+//! differently, so that no model of how the disk changes is needed: slow movements were seen, and movements between one
+//! visit and the next show as differences between neighbours. Their mean square is the classic estimate of the variance
+//! (von Neumann 1941; Wolter 1985, Introduction to Variance Estimation, section 8.2): a little too large if
+//! neighbouring parts differ, with about two thirds of the degrees of freedom.
 
 use qd1_model::record::Interval;
 
 use crate::long_run::{BATCHES_MIN, LongRun};
 
-/// Longest part of the span that visits of a sample take together.
+/// Largest share of the span that the visits of a sample take together.
 const SHARE_MAX: f64 = 0.01;
 /// Shortest span, ns: 20 minutes.
 const SPAN_MIN_NS: f64 = 1.2e12;
@@ -25,7 +25,7 @@ pub(crate) fn is_one(intervals: &[Interval]) -> bool {
         && intervals.chunk_by(Interval::goes_on).count() >= BATCHES_MIN
 }
 
-/// Variance of the sum of `residuals`, one a visit in time order, which add up to zero; `None` for fewer than
+/// Variance of the sum of `residuals`, one per visit in time order, which add up to zero; `None` for fewer than
 /// [`BATCHES_MIN`].
 pub(crate) fn variance(residuals: &[f64]) -> Option<LongRun> {
     let count = residuals.len() as f64;
@@ -55,7 +55,7 @@ mod tests {
         assert!(!is_one(&[]));
     }
 
-    /// Of a disk that follows the clock all is known but what differs from one visit to the next.
+    /// For a disk that follows the clock, everything is known except the differences from one visit to the next.
     #[test]
     fn a_slow_change_does_not_widen_and_noise_does() {
         let mut random = Random::new(3);

@@ -1,4 +1,4 @@
-//! What the intervals of a step say about one kind of operation, as a series in time: the raw material of every
+//! What the intervals of a step show about one kind of operation, as a series in time: the raw material of every
 //! correction for autocorrelation.
 //!
 //! Histograms forget the order in which things happened; the intervals of about 100 ms keep it, coarsely. All
@@ -20,8 +20,8 @@ use crate::level::{self, Evidence, Of};
 use crate::long_run::{self, LongRun};
 use crate::sample;
 
-/// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
-/// freedom, and the cost of [`long_run::long_run`] grows with their square.
+/// Largest number of batches into which a series is cut. More would not sharpen a variance that already has hundreds of
+/// degrees of freedom, and the cost of [`long_run::long_run`] grows with their square.
 const BATCHES_MAX: usize = 400;
 
 /// Fewest operations per batch on average, so that slow disks do not give a series of mostly empty intervals.
@@ -41,7 +41,7 @@ pub struct Series {
     known: Known,
 }
 
-/// What was worked out of a series once.
+/// Results computed once for a series.
 #[derive(Debug, Default)]
 struct Known {
     /// By the edge of a bin: how the operations above it vary.
@@ -53,13 +53,13 @@ struct Known {
 }
 
 impl Clone for Known {
-    /// A copy is made to be changed.
+    /// A copy is made in order to be changed.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// What one batch holds.
+/// The contents of one batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     /// ns since the step's measurement began.
@@ -95,7 +95,7 @@ impl Series {
         Self::new(intervals.get(first..end).unwrap_or_default(), class)
     }
 
-    /// Gathers `class` from `intervals`, neighbours merged where there are too many or they hold too little.
+    /// Gathers `class` from `intervals`, with neighbours merged if there are too many or they hold too little.
     pub fn new(intervals: &[Interval], class: OpClass) -> Self {
         let n: u64 = intervals.iter().filter_map(|interval| of_class(interval, class)).map(|s| s.ios).sum();
         let most = ((n as f64 / OPS_PER_BATCH) as usize).clamp(1, BATCHES_MAX);
@@ -104,8 +104,8 @@ impl Series {
         let merge = if is_sample { 1 } else { intervals.len().div_ceil(most).max(1) };
         let mut totals = vec![0; COARSE_BINS];
         let mut merged = vec![0; COARSE_BINS];
-        // No batch has a part in two visits. While a slow disk is measured there are gaps where nothing completed: these
-        // are no visits, and too many.
+        // No batch has a part in two visits. While a slow disk is measured there are gaps where nothing completed:
+        // these do not separate visits, and are too many.
         let are_visits = intervals.chunk_by(Interval::goes_on).count() * merge <= intervals.len();
         let batches = intervals
             .chunk_by(|one, next| !are_visits || one.goes_on(next))
@@ -132,7 +132,7 @@ impl Series {
         Self { batches, totals, n, is_sample, known: Known::default() }
     }
 
-    /// Whether the batches are visits at random times of a long span, for which its figures speak.
+    /// Whether the batches are visits at random times of a long span, which its figures describe.
     pub(crate) fn is_sample(&self) -> bool {
         self.is_sample
     }
@@ -181,7 +181,7 @@ impl Series {
         Rc::clone(self.known.episodes.get_or_init(|| Rc::new(Episodes::new(self))))
     }
 
-    /// What its stretches say of its level.
+    /// What its stretches show about its level.
     pub(crate) fn evidence(&self, of: Of) -> Option<&Evidence> {
         self.known.evidence[of as usize].get_or_init(|| Evidence::new(self, of)).as_ref()
     }
@@ -208,7 +208,7 @@ impl Series {
         self.batches.iter().map(above).collect()
     }
 
-    /// The bin edge that leaves a share of the operations above it as near `share` as there is (in log odds), and
+    /// The bin edge that leaves a share of the operations above it as close to `share` as possible (in log odds), and
     /// that share; `None` when all operations lie in one bin, so that no edge divides them.
     pub fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
         let odds = |p: f64| (p / (1.0 - p)).ln();
@@ -221,7 +221,7 @@ impl Series {
                 break;
             }
             let p = above as f64 / total as f64;
-            // The share only grows from here: nearest is this one or the one before.
+            // The share only grows from here: the closest is this one or the one before.
             if p >= share {
                 return match before {
                     Some((_, less)) if distance(less) <= distance(p) => before,
@@ -233,7 +233,7 @@ impl Series {
         before
     }
 
-    /// Both ends of the one coarse bin that holds all operations, ns; `None` where there are several.
+    /// Both ends of the one coarse bin that holds all operations, ns; `None` if there are several.
     pub(crate) fn only_bin_ns(&self) -> Option<(f64, f64)> {
         let mut filled = self.totals.iter().enumerate().filter(|(_, count)| **count > 0);
         let (bin, _) = filled.next()?;
@@ -258,7 +258,8 @@ impl Series {
         0.5 * (part.first().map_or(0.0, |first| first.start_ns) + end)
     }
 
-    /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins; `None` of no operation.
+    /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins; `None` if
+    /// there are none.
     pub fn median_of(&self, batches: Range<usize>) -> Option<f64> {
         let mut bins: Vec<(u16, u32)> =
             self.batches[batches].iter().flat_map(|batch| batch.bins.iter().copied()).collect();
@@ -338,7 +339,7 @@ pub(crate) fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalS
 mod tests {
     use super::*;
 
-    /// An interval of 100 ms from `tenths` of a second on, with so many operations.
+    /// An interval of 100 ms from `tenths` of a second on, with this many operations.
     fn interval(tenths: u64, ios: u32) -> Interval {
         let (class, bins) = (OpClass::Read, vec![(100, ios)]);
         let (ios, bytes) = (u64::from(ios), u64::from(ios) * 4096);
@@ -351,7 +352,7 @@ mod tests {
         let intervals: Vec<Interval> = (0..3u64).flat_map(|v| (0..7).map(move |i| interval(v * 40 + i, 1))).collect();
         let series = Series::new(&intervals, OpClass::Read);
         assert_eq!((series.n, series.visits().len()), (21, 3));
-        // Two operations to a batch, and one for what is left of a visit.
+        // Two operations to a batch, and one for the rest of a visit.
         assert_eq!(series.each(Quantity::Ios), [3.0, 3.0, 1.0].repeat(3));
     }
 

@@ -1,26 +1,27 @@
-//! Stalls: how long a disk stood still at most, and in what share of the moments a request would meet one.
+//! Stalls: the longest time a disk stood still, and in what share of the moments a request would meet one.
 //!
-//! A percentile counts requests, and a stall delays few of them, however long it is: where one request waits for the one
-//! before, a second of standstill is one slow request among thousands. Programs count otherwise. What they ask for comes
-//! at its own time, and all that comes during a stall waits. So the figures here count moments.
+//! A percentile counts requests, and a stall delays few of them, however long it is: where one request waits for the
+//! one before, a second of standstill is one slow request among thousands. Programs see it differently. Their requests
+//! come at their own times, and all those that come during a stall wait. So the figures here count moments.
 //!
 //! **Share.** Of the moments in which a request was on its way, the share at which another one would have waited longer
-//! than [`STALL_NS`] for it to end: the sum of what latencies exceed that by, over the sum of all latencies. For requests
+//! than [`STALL_NS`] for it to end: the sum by which latencies exceed that, over the sum of all latencies. For requests
 //! that are due at their own times it is simply the share of them that waited longer. Neighbouring intervals that hold
-//! such a wait are one stall. The number of stalls is a Poisson count; where their lengths d differ, as good as
-//! (sum d)^2 / sum d^2 of one length (the variance of a compound Poisson sum). A run without a stall bounds how often one
+//! such a wait are one stall. The number of stalls is a Poisson count; if their lengths d differ, it is as good as (sum
+//! d)^2 / sum d^2 of one length (the variance of a compound Poisson sum). A run without a stall bounds how often one
 //! can come, not how long it would be: the upper limit is for stalls of twice [`STALL_NS`].
 //!
-//! **Longest.** A disk's longest stall is at least as long as the one that was seen. The upper limit says what another run
-//! of the same length would see, in 19 of 20: the longest waits of the visits are taken to fall off as a power, whose
-//! exponent the longest six give (Hill 1975, Annals of Statistics 3), so that the longest of a run is Frechet's; what the
-//! time between visits adds to the step's other figures (see `level.rs`) is added here as well. Where a few stalls are apart
-//! from all other waits (a gap that a power has in one of a hundred samples), how far apart says nothing of how they fall off:
-//! that is theirs alone, and, since they are few, that of an ordinary spread with the weight of one. There is no limit
-//! where the longest is one of a kind: a single stall does not tell how long the next is.
+//! **Longest.** A disk's longest stall is at least as long as the longest one seen. The upper limit says what another
+//! run of the same length would see, in 19 of 20: the longest waits of the visits are assumed to follow a power law,
+//! whose exponent is taken from the longest six (Hill 1975, Annals of Statistics 3), so that the longest of a run is
+//! Frechet's; what the time between visits adds to the step's other figures (see `level.rs`) is added here as well. If
+//! a few stalls are separated from all other waits (a gap that a power has in one of a hundred samples), the distance
+//! says nothing about their own distribution: it is estimated from them alone and, since they are few, from an ordinary
+//! spread with the weight of one. There is no limit if the longest stands alone: a single stall does not show how long
+//! the next will be.
 //!
-//! 19 to 1 is a distance to know, and no reason to withhold an answer: a verdict asks how long another run's would be in three
-//! of four ([`likely_longest_ns`]).
+//! 19 to 1 is useful to know, but no reason to withhold an answer: a verdict uses how long another run's would be in
+//! three of four ([`likely_longest_ns`]).
 //!
 //! All steps with visits that did the same kind of operation are taken together: what stops the disk stops each of them.
 
@@ -33,21 +34,21 @@ use crate::episodes::upper_limit;
 use crate::level::{Belief, Of};
 use crate::series::{Series, bin_middle_ns, of_class};
 
-/// From so long a wait on it is a stall: the interval at which etcd's leader is heard from, and as long as a person
-/// takes for immediate.
+/// A wait of at least this is a stall: the heartbeat interval of etcd's leader, and the delay that a person perceives
+/// as immediate.
 pub const STALL_NS: f64 = 100_000_000.0;
 
-/// How many of the visits' longest waits tell how they fall off.
+/// Number of the visits' longest waits from which their distribution is estimated.
 const TAIL: usize = 6;
 /// Odds against a longest wait beyond the upper limit: 19 to 1.
 const UPPER_ODDS: f64 = 19.0;
-/// Odds against one beyond what a verdict is given by: 3 to 1.
+/// Odds against one beyond the value used for a verdict: 3 to 1.
 const LIKELY_ODDS: f64 = 3.0;
-/// Exponents from which on nothing is known of what lies above: the longest is more than 1,000 times what the next are.
+/// Exponents from which nothing is known about longer waits: the longest is more than 1,000 times the next ones.
 const HILL_MAX: f64 = 2.35;
-/// A gap with this share of all that the longest waits differ by sets those above it apart.
+/// A gap with this share of the whole range of the longest waits separates those above it.
 const GAP_SHARE: f64 = 0.8;
-/// How stalls fall off where few were seen: as a power with this exponent, by the weight of one.
+/// Distribution of stalls if few were seen: a power law with this exponent, with the weight of one.
 const HILL_OF_STALLS: f64 = 0.5;
 
 /// The stalls that one kind of operation met.
@@ -59,15 +60,15 @@ pub struct Stalls {
     stalls: Vec<f64>,
     /// All moments in which one could have been met, ns.
     watched_ns: f64,
-    /// Half width that the time between visits adds, as a logarithm: the most of any step.
+    /// Half width that the time between visits adds, as a logarithm: the largest of any step.
     level: f64,
     /// Operations.
     ios: u64,
 }
 
 impl Stalls {
-    /// What these steps with visits saw of them, each with whether its requests are due at their own times; `None` where none
-    /// of them did this kind of operation.
+    /// What these steps with visits saw of them, each with whether its requests are due at their own times; `None` if
+    /// none of them did this kind of operation.
     #[must_use]
     pub fn new<'a>(steps: impl IntoIterator<Item = (&'a StepRecord, bool)>, class: OpClass) -> Option<Self> {
         let mut all = Self { longest_ns: Vec::new(), stalls: Vec::new(), watched_ns: 0.0, level: 0.0, ios: 0 };
@@ -83,7 +84,7 @@ impl Stalls {
         }
         let length_ns: f64 = step.intervals.iter().map(|interval| interval.length_ns as f64).sum();
         let lat_sum_ns: f64 = of_step().map(|stream| stream.lat_sum_ns as f64).sum();
-        // A request stands for its share of the time, or for its own time.
+        // A request represents its share of the time, or its own time.
         let each_ns = length_ns / ios as f64;
         let at_once = (lat_sum_ns / length_ns.max(1.0)).max(1.0);
         for visit in step.intervals.chunk_by(Interval::goes_on) {
@@ -99,7 +100,7 @@ impl Stalls {
                         true => (lat_ns - STALL_NS) / at_once,
                         false => 0.0,
                     };
-                    // The longest is known to the nanosecond, the others by their bins.
+                    // The longest is known to the nanosecond, the others to their bins.
                     let middle_ns = |bin: u16| bin_middle_ns(usize::from(bin)).min(lat_max_ns);
                     let in_bins =
                         stream.bins.iter().map(|(bin, count)| f64::from(*count) * moments_ns(middle_ns(*bin)));
@@ -152,7 +153,7 @@ impl Stalls {
     }
 }
 
-/// The exponent by which waits fall off, the longest first: of a power, each gap in the logarithm times its place is drawn from
+/// The exponent of the power law of waits, the longest first: each gap in the logarithm times its place is drawn from
 /// one exponential, whose mean it is.
 fn hill(longest: &[f64]) -> f64 {
     let gaps: Vec<f64> =
@@ -189,7 +190,7 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A step of 12 visits of a second, 5 s apart, whose reads take so long, by visit.
+    /// A step of 12 visits of a second, 5 s apart, whose reads take the given times, by visit.
     fn step(latencies: impl Fn(u64) -> Vec<u64>) -> StepRecord {
         let visit = |number: u64| {
             let mut coarse = CoarseHist::default();
@@ -208,7 +209,7 @@ mod tests {
         Stalls::new([(&step(latencies), false)], OpClass::Read).unwrap()
     }
 
-    /// As many of a millisecond as fit beside those, one after another, in a second.
+    /// As many of a millisecond as fit in besides those, one after another, in a second.
     fn beside(slow_ns: &[u64]) -> Vec<u64> {
         let left_ns = SECOND_NS - slow_ns.iter().sum::<u64>();
         (0..left_ns / 1_000_000).map(|_| 1_000_000).chain(slow_ns.iter().copied()).collect()
@@ -253,7 +254,8 @@ mod tests {
         assert!(longest.high.is_none_or(|high| high > 10e9), "{longest:?}");
     }
 
-    /// Three stalls of 0.1 s among waits of 1 ms had no upper limit: the more alike they were, the less was known.
+    /// Regression: three stalls of 0.1 s among waits of 1 ms had no upper limit: the more alike they were, the less was
+    /// known.
     #[test]
     fn stalls_that_are_alike_tell_how_long_the_next_is() {
         let stalls_ns = |visit| match visit {

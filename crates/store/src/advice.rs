@@ -1,4 +1,4 @@
-//! What is said where the history cannot be used, and what to do about it.
+//! Messages for a history that cannot be used, with what to do about it.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 
 use crate::{BUSY, file, spare};
 
-/// What the history is opened for, which decides what to advise where that is not possible.
+/// What the history is opened for, which decides the advice if that is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Keep,
@@ -44,13 +44,13 @@ pub(crate) fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> 
         }
         _ if error.downcast_ref().is_some_and(|error| spare::is_full(error, path)) => {
             let what = match access {
-                Access::Read => "cannot be used, the disk is full",
-                Access::Remove => "cannot be used, the disk is full: free a megabyte there",
+                Access::Read => "cannot be used because the disk is full",
+                Access::Remove => "cannot be used because the disk is full: free a megabyte there",
                 Access::Keep | Access::Rounds => {
-                    "cannot grow, the disk is full: `qd1 history prune --keep 20` removes old runs"
+                    "cannot grow because the disk is full: `qd1 history prune --keep 20` removes old runs"
                 }
             };
-            // What SQLite says of it says no more.
+            // SQLite's own message would add nothing.
             let message = format!("the history {} {what}; {elsewhere}", path.display());
             return Problem::new(ProblemKind::Capability, message).into();
         }
@@ -59,7 +59,7 @@ pub(crate) fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> 
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             let wait = BUSY.as_secs();
-            (format!("is locked by another program for more than {wait} s; try again, or {elsewhere}"), None)
+            (format!("has been locked by another program for more than {wait} s; try again, or {elsewhere}"), None)
         }
         _ if error.is::<std::io::Error>() => (format!("cannot be {verb}; {elsewhere}"), capability),
         _ => (format!("cannot be used; {elsewhere}"), None),

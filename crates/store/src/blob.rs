@@ -1,7 +1,7 @@
 //! A record as the history keeps it: JSON, compressed with zlib.
 //!
-//! A blob that is damaged, or was made to harm, must not take all memory when it is read: what it may become is bounded
-//! by its own size, before anything is made of it.
+//! A damaged or malicious blob must not take all memory when it is read: what it may become is bounded by its own size,
+//! before it is parsed.
 
 use std::io::{Read as _, Write as _};
 
@@ -16,10 +16,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 
-/// JSON that any blob may become, and so many bytes more for each of its own: records shrink to a tenth or a twentieth.
+/// Bytes of JSON that any blob may become, with this many more for each byte of it: records shrink to a tenth or a
+/// twentieth.
 const JSON_MIN: u64 = 16 << 20;
 const JSON_PER_BYTE: u64 = 50;
-/// Histograms that any blob may hold, and one more for so many bytes: reading each takes a quarter of a MiB, for a while.
+/// Histograms that any blob may hold, with one more for each of these bytes: reading one takes a quarter of a MiB for a
+/// while.
 const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;
 
@@ -43,7 +45,7 @@ pub(crate) fn unpack_round(blob: &[u8]) -> Result<Round> {
 
 pub(crate) fn pack_json(json: &[u8]) -> Result<Vec<u8>> {
     let packed = deflate(json, Compression::default())?;
-    // What nothing but repeats itself would not be read again.
+    // JSON that only repeats itself would be refused when it is read.
     if is_bounded(json, packed.len()) { Ok(packed) } else { deflate(json, Compression::none()) }
 }
 
@@ -69,8 +71,8 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     checked(serde_json::from_slice(&json).context("is damaged: it is not a record")?)
 }
 
-/// Returns the record in the text of `--json`, or of a record alone; `None` where it is neither. It takes its part of `room`,
-/// which several that are kept together share.
+/// Returns the record in the output of `--json`, or in a record alone; `None` if it is neither. It takes its part of
+/// `room`, which records that are kept together share.
 ///
 /// # Errors
 /// When it is damaged, would take far more memory than its file says, or its layout is newer than this qd1.
@@ -118,13 +120,14 @@ pub fn from_json(json: &[u8], room: &mut Room) -> Result<Option<Record>> {
 fn refuse_newer(schema_version: u32, written_by: &str) -> Result<()> {
     if schema_version > SCHEMA_VERSION {
         return Err(anyhow!(
-            "was written by qd1 {written_by} in layout {schema_version}, this qd1 reads up to {SCHEMA_VERSION}; update qd1"
+            "was written by qd1 {written_by} in layout {schema_version}, but this one reads up to {SCHEMA_VERSION}; \
+             update qd1"
         ));
     }
     Ok(())
 }
 
-/// Checks the numbers of a record, and says what kind of run it is where it does not.
+/// Checks the numbers of a record, and adds the kind of run if it is missing.
 fn checked(mut record: Record) -> Result<Record> {
     check(&record)?;
     if record.plan.subject == Subject::Unrecorded {
@@ -144,7 +147,7 @@ pub(crate) fn check(record: &Record) -> Result<()> {
 /// Returns the JSON of a blob.
 ///
 /// # Errors
-/// When it is damaged, or would become too much.
+/// When it is damaged, or would become too large.
 pub(crate) fn inflate(blob: &[u8]) -> Result<Vec<u8>> {
     let most = most_json(blob.len());
     let mut json = Vec::new();

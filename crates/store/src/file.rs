@@ -1,8 +1,9 @@
-//! The file of the history: made private, recognised before anything is written, read where nothing can be.
+//! The file of the history: made private, recognised before anything is written, and read even where nothing can be
+//! written.
 //!
 //! `QD1_STORE` can name any file. A database is ours when its header says so (SQLite's `application_id`), or when it
 //! has exactly the tables that qd1 made before it said so; anything else is left as it is, to the byte. So a file is
-//! looked at read-only first, and where possible `immutable`, which makes no files beside it either.
+//! looked at read-only first, and where possible `immutable`, which creates no files next to it either.
 
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -17,9 +18,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::{BUSY, spare};
 
-/// "qd1h": what a database of ours has in its header.
+/// "qd1h", which the header of our databases contains.
 const APPLICATION_ID: i32 = 0x7164_3168;
-/// Where SQLite's file format has it, and how a database begins.
+/// Its position in SQLite's file format, and how a database begins.
 const APPLICATION_ID_AT: usize = 68;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -107,14 +108,14 @@ impl std::fmt::Display for Foreign {
         f.write_str(match self {
             Self::Special => "it is not a regular file",
             Self::NoDatabase => "it is not an SQLite database; move it away to begin a new one",
-            Self::Others => "it is the database of another program, which was left as it is",
+            Self::Others => "it is the database of another program, and was left unchanged",
         })
     }
 }
 
 impl std::error::Error for Foreign {}
 
-/// Opens the history to keep runs, and makes it where there is none.
+/// Opens the history to keep runs, and creates it if there is none.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
     recognise(path)?;
     make_private(path)?;
@@ -131,14 +132,14 @@ pub(crate) fn open(path: &Path) -> Result<Connection> {
     Ok(db)
 }
 
-/// Opens the history to look at it; one that was never made is empty.
+/// Opens the history to read it; one that does not exist is empty.
 pub(crate) fn read(path: &Path) -> Result<Connection> {
     if !recognise(path)? {
         let mut db = Connection::open_in_memory()?;
         migrate(&mut db)?;
         return Ok(db);
     }
-    // Where others have it open they have the index of its WAL as well, whole.
+    // If others have it open, they also have the complete index of its WAL.
     if spare::has_little_room(path)
         && let Ok(db) = alone(path)
     {
@@ -147,8 +148,9 @@ pub(crate) fn read(path: &Path) -> Result<Connection> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     match version(&db) {
         Ok(version) => refuse_newer(version).map(|()| db),
-        // Its WAL cannot be made or opened where nothing can be written. The file alone is whole if no WAL has more; and where
-        // only the index of the WAL has no room, one in memory does for whoever has the history alone.
+        // Its WAL cannot be created or opened where nothing can be written. The file alone is complete if there is no
+        // WAL; and if only the index of the WAL has no room, one in memory suffices as long as nobody else has the
+        // history open.
         Err(error) if is_unwritable(&error) => {
             let db = if has_wal(path) { alone(path).map_err(|_| error)? } else { immutable(path)? };
             refuse_newer(version(&db)?).map(|()| db)
@@ -191,9 +193,9 @@ fn recognise(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns how the file begins. What it is read by is never closed: a process that closes any descriptor of a file loses
-/// its locks on it (fcntl_locking(2)), those of a database that it has open too, and another process would then remove
-/// the WAL of that.
+/// Returns how the file begins. The descriptor is never closed: a process that closes any descriptor of a file loses
+/// its locks on it (fcntl_locking(2)), including those of a database that it has open, and another process would then
+/// remove the WAL of that database.
 fn header(path: &Path) -> Result<Vec<u8>> {
     static OPENED: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let file = File::open(path)?;
@@ -221,7 +223,7 @@ fn look(db: &Connection) -> rusqlite::Result<Tables> {
     if id == 0 && version == 0 && schema.is_empty() {
         return Ok(Tables::None);
     }
-    // As histories were before they had an application_id.
+    // As histories were made before they had an application_id.
     let ours = Connection::open_in_memory()?;
     ours.execute_batch(MIGRATIONS[0])?;
     Ok(if id == 0 && version == 1 && schema == self::schema(&ours)? { Tables::Ours } else { Tables::Others })
@@ -251,7 +253,7 @@ fn alone(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Opens a database as a file that nobody changes: without locks, and without files beside it.
+/// Opens a database as a file that nobody changes: without locks, and without files next to it.
 fn immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
@@ -265,7 +267,7 @@ fn immutable(path: &Path) -> rusqlite::Result<Connection> {
     connect(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }
 
-/// Whether a WAL beside the file may have what the file has not.
+/// Whether a WAL next to the file may have data that the file lacks.
 fn has_wal(path: &Path) -> bool {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
@@ -299,7 +301,7 @@ fn is_stamped(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)).map(|id| id == APPLICATION_ID)
 }
 
-/// Makes the tables of this version, and says in the header whose they are. What there was before is kept beside it.
+/// Creates the tables of this version, and marks the header as ours. An earlier version is copied to a file next to it.
 fn migrate(db: &mut Connection) -> Result<()> {
     let from = version(db)?;
     if from == MIGRATIONS.len() && is_stamped(db)? {
@@ -324,9 +326,9 @@ fn migrate(db: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Copies a history whose tables have an earlier version to a file beside it, unless that was done before. The copy has
-/// its name only once it is whole and on the disk. `db` has the write lock: nobody else copies, and nothing is added
-/// between the copy and the change.
+/// Copies a history whose tables have an earlier version to a file next to it, unless that was done before. The copy
+/// has its name only once it is whole and on the disk. `db` has the write lock: nobody else copies, and nothing is
+/// added between the copy and the change.
 fn back_up(db: &Connection, version: usize) -> Result<()> {
     let Some(path) = db.path().filter(|path| !path.is_empty()) else { return Ok(()) };
     let copy = format!("{path}.v{version}");
@@ -339,7 +341,7 @@ fn back_up(db: &Connection, version: usize) -> Result<()> {
 }
 
 fn copy_whole(path: &Path, part: &str, copy: &str, version: usize) -> Result<()> {
-    // Of a run that was killed; so is a copy that is not whole, from before copies were renamed into place.
+    // Left by a process that was killed, like any incomplete copy from before copies were renamed into place.
     remove_if_there(part)?;
     if is_whole(Path::new(copy), version)? {
         return Ok(());
@@ -350,7 +352,7 @@ fn copy_whole(path: &Path, part: &str, copy: &str, version: usize) -> Result<()>
     connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.execute("VACUUM INTO ?", [part])?;
     // SQLite does not sync what it copies.
     File::open(part)?.sync_all()?;
-    // Would be taken for parts of the new copy.
+    // These would be taken for parts of the new copy.
     ["-wal", "-shm", "-journal"].iter().try_for_each(|end| remove_if_there(&format!("{copy}{end}")))?;
     std::fs::rename(part, copy)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -367,7 +369,7 @@ fn remove_if_there(path: &str) -> std::io::Result<()> {
 /// Whether there is a whole history of ours with tables of this version.
 ///
 /// # Errors
-/// When that cannot be known: nothing takes its place then.
+/// When that cannot be determined: the file is not replaced then.
 fn is_whole(copy: &Path, version: usize) -> Result<bool> {
     match std::fs::metadata(copy) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -393,7 +395,10 @@ fn is_whole(copy: &Path, version: usize) -> Result<bool> {
 fn refuse_newer(version: usize) -> Result<()> {
     let known = MIGRATIONS.len();
     if version > known {
-        bail!("it was written by a newer qd1 (tables of version {version}, this one knows {known}); use that qd1");
+        bail!(
+            "it was written by a newer qd1 (its tables have version {version}, and this qd1 knows up to {known}); use \
+             that qd1"
+        );
     }
     Ok(())
 }
@@ -430,7 +435,7 @@ mod tests {
         names
     }
 
-    /// What a kill during VACUUM INTO left was taken for the copy, and the tables were changed without one.
+    /// What a kill during VACUUM INTO left was taken for the copy, so the tables were changed without one.
     #[test]
     fn a_copy_that_is_not_whole_is_replaced() {
         let sample = tempfile::tempdir().unwrap();
@@ -467,7 +472,7 @@ mod tests {
         assert_eq!(names(dir.path()), ["h.db", "h.db.v3"]);
     }
 
-    /// The tables stay as they are where there can be no copy.
+    /// The tables stay as they are if no copy can be made.
     #[test]
     fn without_a_copy_the_tables_are_not_changed() {
         let dir = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ use blob::{pack, pack_round, unpack_round};
 pub use list::Kept;
 pub use salvage::Salvaged;
 
-/// SQLite's codes for a row that is there already.
+/// SQLite's codes for a row that already exists.
 const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
 
 /// Two runs that end at the same moment wait this long for each other.
@@ -42,13 +42,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Another process measures the same run.
+/// Another process is measuring the same run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken;
 
 impl std::fmt::Display for Taken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("another qd1 measures this run; there can be only one")
+        f.write_str("another qd1 is measuring this run; only one can do so at a time")
     }
 }
 
@@ -73,7 +73,7 @@ impl Store {
         Self::of(file::open(path), path, Access::Keep)
     }
 
-    /// The same for a run that cannot be without it.
+    /// The same for a run that cannot do without a history.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -81,7 +81,7 @@ impl Store {
         Self::of(file::open(path), path, Access::Rounds)
     }
 
-    /// The same to remove runs. Where the disk is full, the file that was kept for that is given up for it.
+    /// The same to remove runs. If the disk is full, the spare file that is kept for this case is deleted first.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -99,7 +99,7 @@ impl Store {
         Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
     }
 
-    /// Opens the history at `path` to look at it, also where nothing can be written. One that does not exist is empty.
+    /// Opens the history at `path` to read it, even if nothing can be written. One that does not exist is empty.
     ///
     /// # Errors
     /// When it cannot be read, is not a history, or a newer qd1 wrote it; the message says what to do.
@@ -107,15 +107,15 @@ impl Store {
         Self::of(file::read(path), path, Access::Read)
     }
 
-    /// Returns true while its path leads to the file that was opened. Whoever has removed or replaced it meanwhile would
-    /// lose what is saved.
+    /// Returns true while its path leads to the file that was opened. If that was removed or replaced meanwhile,
+    /// whatever is saved would be lost.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.file.is_some() && identity(&self.path) == self.file
     }
 
-    /// The file beside the history that whoever measures the run `id` holds a lock on. By any name of the history it is the
-    /// same.
+    /// The file next to the history that the process measuring the run `id` holds a lock on. It is the same by any name
+    /// of the history.
     #[must_use]
     pub fn lock_file(&self, id: &str) -> PathBuf {
         let mut path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone()).into_os_string();
@@ -123,7 +123,7 @@ impl Store {
         path.into()
     }
 
-    /// Adds a run, whole or not at all; of one that was kept while it went on, all of it replaces what there is.
+    /// Adds a run, whole or not at all; a run that was kept while it was unfinished is replaced as a whole.
     ///
     /// # Errors
     /// When it cannot be written, or the history has a run with this id that is over: history is not rewritten.
@@ -131,7 +131,7 @@ impl Store {
         self.put(record, record.is_unfinished())
     }
 
-    /// Adds a run whose rounds follow by [`Self::add_round`].
+    /// Adds a run whose rounds will be added by [`Self::add_round`].
     ///
     /// # Errors
     /// As [`Self::save`].
@@ -170,7 +170,7 @@ impl Store {
                     i64::try_from(target.size.0).unwrap_or(i64::MAX),
                 ),
             )?;
-            // What is in the record now. Any later round is of another process, and is left to it.
+            // Those that are in the record now. Any later round belongs to another process, and is left to it.
             let next = record.over.as_ref().map_or(0, |over| over.next());
             transaction.execute("DELETE FROM round WHERE run = ? AND number < ?", (&record.id, next))?;
             transaction.commit()?;
@@ -186,7 +186,7 @@ impl Store {
         }
     }
 
-    /// Adds a round to a run that goes on.
+    /// Adds a round to an unfinished run.
     ///
     /// # Errors
     /// When it cannot be written; [`Taken`] when another process measured the same round.
@@ -196,7 +196,7 @@ impl Store {
         let added = self.db.execute("INSERT INTO round (run, number, round) VALUES (?, ?, ?)", (id, number, blob));
         match added {
             Ok(_) => Ok(()),
-            // Without its run there is no place for it, which is another matter.
+            // A round without its run is another error.
             Err(error) if error.sqlite_error().is_some_and(|error| IS_THERE.contains(&error.extended_code)) => {
                 Err(Taken.into())
             }
@@ -212,7 +212,7 @@ impl Store {
         self.find(&Filter::default(), limit)
     }
 
-    /// Returns the last `limit` runs of those that are meant, the newest first.
+    /// Returns the last `limit` runs that match the filter, the newest first.
     ///
     /// # Errors
     /// As [`Self::list`].
@@ -220,8 +220,8 @@ impl Store {
         list::find(&self.db, filter, limit).map_err(|error| self.advise(error))
     }
 
-    /// Finds out machine, kernel and size of the runs that an earlier qd1 kept, so that they are found by them. One that
-    /// cannot be read has none.
+    /// Finds out machine, kernel and size of the runs that an earlier qd1 kept, so that one can search by them. A run
+    /// that cannot be read has none.
     ///
     /// # Errors
     /// When the history cannot be written.
@@ -266,7 +266,7 @@ impl Store {
         note().map_err(|error| self.advise(error))
     }
 
-    /// Returns the ids of the runs that are meant and whose figures nobody noted.
+    /// Returns the ids of the runs that match the filter and whose figures were not noted.
     ///
     /// # Errors
     /// When the history cannot be read, or an earlier qd1 wrote it and it cannot be written.
@@ -274,7 +274,7 @@ impl Store {
         list::without_figures(&self.db, filter).map_err(|error| self.advise(error))
     }
 
-    /// Returns a figure of the runs that are meant, the oldest first, with kernel and size of each.
+    /// Returns a figure of the runs that match the filter, the oldest first, with kernel and size of each.
     ///
     /// # Errors
     /// As [`Self::without_figures`].
@@ -282,7 +282,7 @@ impl Store {
         list::trend(&self.db, filter, figure).map_err(|error| self.advise(error))
     }
 
-    /// Gives a run tags, or takes them away; those that it has, or has not, stay as they are.
+    /// Adds tags to a run, or removes them; those that it already has, or does not have, are ignored.
     ///
     /// # Errors
     /// When there is no such run, or it cannot be written.
@@ -301,7 +301,7 @@ impl Store {
         all().map_err(|error| self.advise(error))
     }
 
-    /// Notes a remark on a run; an empty one takes it away.
+    /// Notes a remark on a run; an empty one removes it.
     ///
     /// # Errors
     /// When there is no such run, or it cannot be written.
@@ -312,17 +312,17 @@ impl Store {
         noted.map(drop).map_err(|error| self.advise(error))
     }
 
-    /// Removes runs, and gives their room back to the disk.
+    /// Removes runs, and gives their space back to the disk.
     ///
-    /// Returns whether the file is smaller now: where there is no room to write it anew, that of the runs is used by later
-    /// ones.
+    /// Returns whether the file is smaller now: if there is no room to rewrite it, the space of the runs is used by
+    /// later ones.
     ///
     /// # Errors
     /// When they cannot be removed; then all of them stay, or, where the disk is full, those that were not yet removed.
     pub fn remove(&self, ids: &[String]) -> Result<bool> {
         match self.remove_at_once(ids) {
             Err(error) if spare::may_be_full(&error) && spare::give_up(&self.path) => {
-                // Each by itself needs the least room, once what was written before it is no longer needed.
+                // One at a time needs the least room, once what was written before it is no longer needed.
                 for id in ids {
                     self.remove_at_once(std::slice::from_ref(id)).map_err(|error| self.advise(error))?;
                     let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -387,7 +387,7 @@ impl Store {
         whole().with_context(|| format!("run {id} in {}", self.path.display()))
     }
 
-    /// Returns the blobs of the rounds that the record of a run does not have yet, in order.
+    /// Returns the blobs of the rounds that are not yet in the record of a run, in order.
     fn rounds(&self, id: &str) -> Result<Vec<Vec<u8>>> {
         let rounds = || -> rusqlite::Result<Vec<Vec<u8>>> {
             // A history that an earlier qd1 wrote, and that cannot be written here, has no such table.
@@ -439,7 +439,7 @@ impl Store {
     }
 }
 
-/// Digits that somebody types of an id, at least: fewer are near to any of them.
+/// Fewest typed digits for which a similar id is suggested: fewer are close to any id.
 const TYPED_MIN: usize = 4;
 
 /// Returns the id whose beginning takes the fewest edits to become `wanted`; `None` when none is close.
@@ -534,9 +534,9 @@ mod tests {
         assert!(error(store.load(" ")).contains("empty run id"));
     }
 
-    /// One of them hid the whole history, or panicked where a wrong id was looked for.
+    /// One of them hid the whole history, or caused a panic when a wrong id was looked up.
     #[test]
-    fn a_damaged_row_takes_no_other_along() {
+    fn a_damaged_row_does_not_hide_the_others() {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         store.save(&record("aaaaaaaaaaaa", 2)).unwrap();
@@ -560,7 +560,7 @@ mod tests {
         let store = Store::open(&path).unwrap();
         store.begin(&over_an_hour("aaaaaaaaaaaa")).unwrap();
         (0..3).for_each(|number| store.add_round("aaaaaaaaaaaa", &sample::round(number)).unwrap());
-        // As another process, or the same after a reboot, finds it.
+        // As another process finds it, or this one after a reboot.
         let so_far = Store::read(&path).unwrap().load("a").unwrap();
         let once: u64 = sample::round(0).steps[0].streams[0].lat.count();
         assert_eq!(so_far.steps[0].streams[0].lat.count(), 3 * once);
@@ -720,7 +720,7 @@ mod tests {
         assert_eq!(kept.over.map(|over| over.next()), Some(1));
     }
 
-    /// Any two of these differ in a byte, a name or a file beside.
+    /// Names and contents of all files, which show any change.
     fn state_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
         let mut files: Vec<_> = std::fs::read_dir(dir)
             .unwrap()
@@ -832,7 +832,7 @@ mod tests {
     #[test]
     fn an_old_history_is_known_by_its_tables_and_stamped() {
         let (_dir, path) = place();
-        // Also while nothing of it is in the file itself.
+        // Even while nothing of it is in the file itself yet.
         let writer = old_history(&path);
         assert!(Store::read(&path).unwrap().list(9).unwrap().is_empty());
         assert_eq!(std::fs::read(&path).unwrap().get(68..72), Some(&[0; 4][..]), "reading stamps nothing");
@@ -843,7 +843,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_no_history_makes_none() {
+    fn reading_a_missing_history_does_not_create_one() {
         let (dir, path) = place();
         let store = Store::read(&path).unwrap();
         assert!(store.list(9).unwrap().is_empty() && error(store.load("4f")).contains("is empty"));
@@ -852,7 +852,7 @@ mod tests {
 
     /// Cause: an empty disk was made a database.
     #[test]
-    fn what_is_no_regular_file_is_refused() {
+    fn anything_but_a_regular_file_is_refused() {
         for path in ["/dev/zero", "/"] {
             for opened in [Store::open(Path::new(path)), Store::read(Path::new(path))] {
                 assert!(error(opened).contains("not a regular file"), "{path}");
@@ -861,7 +861,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_reads_is_not_told_of_no_save() {
+    fn no_save_is_not_suggested_to_readers() {
         let (_dir, path) = place();
         let newer = Store::open(&path).unwrap();
         newer.db.pragma_update(None, "user_version", 99).unwrap();
@@ -870,7 +870,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found_by_all_that_is_asked_of_them() {
+    fn runs_are_found_by_every_filter() {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         let mut other = record("bbbbbbbbbbbb", 2_000);
@@ -912,7 +912,7 @@ mod tests {
         );
     }
 
-    /// What tables were before is a file beside the history, which an earlier qd1 still reads.
+    /// The earlier tables are in a file next to the history, which an earlier qd1 can still read.
     #[test]
     fn a_history_is_copied_before_its_tables_change_and_its_hosts_are_learnt() {
         let (dir, path) = place();
@@ -928,7 +928,7 @@ mod tests {
         )
         .unwrap();
         drop(db);
-        // To look at it changes nothing.
+        // Reading it changes nothing.
         assert_eq!(Store::read(&path).unwrap().list(9).unwrap()[0].host, None);
         let copy = dir.path().join("state/qd1/history.db.v3");
         assert!(!copy.exists());

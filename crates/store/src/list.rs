@@ -1,4 +1,4 @@
-//! Lists of runs: what of a run is in columns of its own, so that nothing has to be unpacked.
+//! Lists of runs: from the columns of the table, so that nothing has to be unpacked.
 
 use qd1_model::history::{Filter, Row};
 use qd1_model::trend::{FigureName, KeptFigure};
@@ -7,14 +7,14 @@ use rusqlite::{Connection, Row as Found, ToSql};
 use crate::Store;
 use crate::file::version;
 
-/// The versions of the tables that have runs that go on, headlines, and hosts, tags and notes.
+/// The versions of the tables that introduced unfinished runs, headlines, and hosts, tags and notes.
 const UNFINISHED: usize = 2;
 const HEADLINES: usize = 3;
 const TAGS: usize = 4;
-/// Between the tags of a run in a list; no tag holds it.
+/// Separates the tags of a run in a list; no tag contains it.
 const BETWEEN: &str = " ";
 
-/// Returns the last `limit` runs of those that are meant, the newest first.
+/// Returns the last `limit` runs that match the filter, the newest first.
 pub(crate) fn find(db: &Connection, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<Row>> {
     let version = version(db)?;
     let (conditions, values) = conditions(filter, version);
@@ -54,7 +54,7 @@ pub struct Kept {
     pub size: u64,
 }
 
-/// Returns the ids of the runs that are meant and whose figures nobody noted, the oldest first.
+/// Returns the ids of the runs that match the filter and whose figures were not noted, the oldest first.
 pub(crate) fn without_figures(db: &Connection, filter: &Filter) -> rusqlite::Result<Vec<String>> {
     let (conditions, values) = conditions(filter, version(db)?);
     let mut statement = db.prepare(&without_figures_query(&conditions))?;
@@ -76,7 +76,7 @@ fn trend_query(conditions: &str, has_op: bool) -> String {
     )
 }
 
-/// Returns a figure of the runs that are meant, the oldest first.
+/// Returns a figure of the runs that match the filter, the oldest first.
 pub(crate) fn trend(db: &Connection, filter: &Filter, figure: &FigureName) -> rusqlite::Result<Vec<Kept>> {
     let (conditions, values) = conditions(filter, version(db)?);
     let mut statement = db.prepare(&trend_query(&conditions, figure.op.is_some()))?;
@@ -158,7 +158,7 @@ fn row(row: &Found<'_>) -> rusqlite::Result<Row> {
     })
 }
 
-/// Returns a column's text; one that is damaged must not take the other rows along.
+/// Returns a column's text; a damaged one must not cost the other rows.
 fn text(row: &Found<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::file::MIGRATIONS;
 
-    /// Behind a record lie columns that are read by way of all of it: 10,000 runs took more than a second.
+    /// Columns after the record can only be read through all of it: 10,000 runs took more than a second.
     #[test]
     fn no_list_reads_the_rows_themselves() {
         let db = Connection::open_in_memory().unwrap();

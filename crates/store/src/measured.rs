@@ -1,4 +1,4 @@
-//! What `compare` takes of a run, kept beside it: working it out takes a second of a long run.
+//! What `compare` needs of a run, kept with it: computing it takes a second for a long run.
 
 use qd1_model::measured::Measured;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -7,13 +7,13 @@ use crate::Store;
 use crate::blob::{inflate, pack_json};
 
 impl Store {
-    /// Returns what was noted of a run for comparisons, if it was by this version of the analysis.
+    /// Returns what was noted on a run for comparisons, if this version of the analysis noted it.
     #[must_use]
     pub fn measured(&self, id_prefix: &str, by: &str) -> Option<Measured> {
         noted(&self.db, &self.resolve(id_prefix).ok()?, by)
     }
 
-    /// Notes what `compare` takes of a run.
+    /// Notes what `compare` needs of a run.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -22,7 +22,8 @@ impl Store {
     }
 }
 
-/// What was noted of a run by this version of the analysis; `None` where it was not, is damaged, or is of another run.
+/// What this version of the analysis noted on a run; `None` if there is nothing, it is damaged, or it belongs to
+/// another run.
 fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
     let sql = "SELECT measured FROM measured WHERE run = ? AND noted_by = ?";
     let blob: Vec<u8> = db.query_row(sql, (id, by), |row| row.get(0)).optional().ok()??;
@@ -45,7 +46,7 @@ mod tests {
     use qd1_model::{Estimate, OpClass};
 
     #[test]
-    fn what_was_noted_is_read_again_but_not_that_of_another_analysis() {
+    fn notes_are_read_back_unless_another_analysis_made_them() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("history.db")).unwrap();
         store.save(&record("aa0000000001", 1)).unwrap();
@@ -65,7 +66,7 @@ mod tests {
         note(&store.db, "aa0000000001", "1", &of_another).unwrap();
         assert_eq!(store.measured("aa00", "1"), None);
         store.db.execute("UPDATE measured SET measured = x'00'", []).unwrap();
-        assert_eq!(store.measured("aa00", "1"), None, "damage is worked out anew");
+        assert_eq!(store.measured("aa00", "1"), None, "damage is computed again");
         store.remove(&["aa0000000001".to_owned()]).unwrap();
         let left: i64 = store.db.query_row("SELECT count(*) FROM measured", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);

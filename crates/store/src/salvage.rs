@@ -1,4 +1,4 @@
-//! Runs of a damaged history, each looked for by itself: a page that is lost takes no other run along.
+//! Runs of a damaged history, each looked for on its own, so that a lost page costs no other run.
 
 use anyhow::Result;
 use qd1_model::Record;
@@ -7,22 +7,23 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::Store;
 use crate::blob::unpack;
 
-/// Damaged places in a row after which no more are looked at: of a page that leads to many runs each place is damaged.
+/// Damaged places in a row after which the search ends: if a page that leads to many runs is damaged, so are all their
+/// places.
 const DAMAGED_MAX: usize = 10_000;
 
 /// What was found.
 pub struct Salvaged {
     /// Runs that could be read whole, in the order in which they were kept.
     pub records: Vec<Record>,
-    /// Runs that are there and cannot be read.
+    /// Runs that exist but cannot be read.
     pub lost: usize,
-    /// Whether it is known how many there were: else more may be lost.
+    /// Whether it is known how many there were; otherwise more may be lost.
     pub is_counted: bool,
 }
 
 impl Store {
-    /// Returns the runs of a damaged history that can be read, each looked for by itself. Of a check over hours that went on
-    /// it is what was last kept whole.
+    /// Returns the runs of a damaged history that can be read, each looked for on its own. For an unfinished check over
+    /// hours it is what was last kept whole.
     #[must_use]
     pub fn salvage(&self) -> Salvaged {
         salvage(&self.db)
@@ -38,8 +39,8 @@ impl Store {
     }
 }
 
-/// Goes from run to run through the table; neither lists nor indices are used. Where the way is damaged, each place behind it
-/// is looked at by itself.
+/// Goes from run to run through the table; neither lists nor indices are used. Where the way is damaged, each place
+/// after it is looked at on its own.
 fn salvage(db: &Connection) -> Salvaged {
     let last: Option<i64> = db.query_row("SELECT max(rowid) FROM run NOT INDEXED", [], |row| row.get(0)).ok().flatten();
     let mut found = Salvaged { records: Vec::new(), lost: 0, is_counted: last.is_some() };
@@ -122,9 +123,9 @@ mod tests {
         }
     }
 
-    /// Cause: every place up to the largest was looked at, for years.
+    /// Cause: every place up to the largest was looked at, which would take years.
     #[test]
-    fn a_huge_place_of_a_run_is_reached_at_once() {
+    fn a_huge_place_of_a_run_is_reached_immediately() {
         let (_dir, path, page) = five("run_list");
         let db = Connection::open(&path).unwrap();
         db.execute("UPDATE run SET rowid = 4611686018427387904 WHERE id = '000000000003'", []).unwrap();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_page_of_runs_takes_those_on_it() {
+    fn a_lost_page_costs_only_the_runs_on_it() {
         let (_dir, path, root) = five("run");
         let pages = std::fs::metadata(&path).unwrap().len() / 4096;
         let mut most = 0;

@@ -1,5 +1,5 @@
-//! A file beside the history that is given up where the disk is full, so that runs can be removed there: SQLite needs room
-//! to work in before it gives any back.
+//! A file next to the history that is deleted when the disk is full, so that runs can be removed then: SQLite needs
+//! room to work in before it frees any.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,17 +10,17 @@ use rusqlite::ErrorCode;
 
 /// Enough for the journal of one run that is removed, many times over.
 const BYTES: usize = 1 << 20;
-/// With less room than this, bytes, a history is opened with care.
+/// With less free space than this, in bytes, a history is opened with care.
 const LITTLE: u64 = 2 << 20;
 
-/// Its place: beside the file itself, where a link leads to the history.
+/// Its place: next to the file itself, even if a link leads to the history.
 fn path(history: &Path) -> PathBuf {
     let mut path = history.canonicalize().unwrap_or_else(|_| history.to_owned()).into_os_string();
     path.push("-spare");
     path.into()
 }
 
-/// Makes it where there is none and the disk has room for it. One that was cut short is made anew.
+/// Creates it if there is none and the disk has room for it. A truncated one is created again.
 pub(crate) fn keep(history: &Path) {
     let path = path(history);
     let is_short = fs::symlink_metadata(&path).is_ok_and(|found| found.len() < BYTES as u64);
@@ -39,28 +39,28 @@ pub(crate) fn give_up(history: &Path) -> bool {
     is_ours(&path) && fs::remove_file(path).is_ok()
 }
 
-/// Whether a file is one that was made here: as long at most, and empty of anything else.
+/// Whether a file was created here: no longer than ours, and nothing but zeros.
 fn is_ours(path: &Path) -> bool {
     let is_possible = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= BYTES as u64);
     is_possible && fs::read(path).is_ok_and(|content| content.iter().all(|byte| *byte == 0))
 }
 
-/// Whether the disk has little room beside a file: SQLite's index of a WAL then has pages without a block, and a process that
-/// touches one is killed.
+/// Whether the disk of a file has little room left: SQLite's index of a WAL then has pages without a block, and a
+/// process that touches one is killed.
 pub(crate) fn has_little_room(history: &Path) -> bool {
     let path = history.canonicalize().unwrap_or_else(|_| history.to_owned());
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < LITTLE)
 }
 
-/// Whether an error may be that there is no room: for data, for an inode, within a quota, or for the index of the WAL, all of
-/// which SQLite says in other words.
+/// Whether an error may mean that there is no room: for data, for an inode, within a quota, or for the index of the
+/// WAL. SQLite reports each of these differently.
 pub(crate) fn may_be_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::DiskFull | ErrorCode::CannotOpen | ErrorCode::SystemIoFailure))
 }
 
-/// Whether an error is that, as far as can be seen of the disk.
+/// Whether an error means that the disk is full, as far as the disk shows.
 pub(crate) fn is_full(error: &rusqlite::Error, history: &Path) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull) || may_be_full(error) && has_little_room(history)
 }
@@ -85,7 +85,7 @@ mod tests {
 
     /// Another history, or an export, of that name was removed.
     #[test]
-    fn what_was_not_made_here_stays() {
+    fn files_that_were_not_created_here_stay() {
         let dir = tempfile::tempdir().unwrap();
         let history = dir.path().join("history.db");
         fs::write(path(&history), b"SQLite format 3\0").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lies_beside_the_file_where_the_history_is_a_link() {
+    fn it_is_next_to_the_file_if_the_history_is_a_link() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (file, link) = (dir.path().join("history.db"), other.path().join("link.db"));
         fs::write(&file, b"").unwrap();

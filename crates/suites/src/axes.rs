@@ -11,7 +11,7 @@ use qd1_model::spec::Job;
 
 use super::keys::{self, Fault};
 
-/// Most steps: nobody would wait for more, so they are surely a mistake.
+/// Maximum number of steps: more would take too long to be intended.
 const STEPS_MAX: usize = 1000;
 
 /// One step of a job: the job with its swept values filled in, and the table it was read from.
@@ -39,7 +39,7 @@ pub(super) fn expand<'t>(
     };
     let count: usize = axes.iter().map(|axis| axis.values.len()).product();
     if count > STEPS_MAX {
-        return Err(Fault::new(at, format!("the sweep has {count} steps; at most {STEPS_MAX} can be run")));
+        return Err(Fault::new(at, format!("the sweep has {count} steps; the maximum is {STEPS_MAX}")));
     }
     (0..count)
         .map(|number| {
@@ -68,7 +68,10 @@ pub(super) fn expand<'t>(
 fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'t>>, Fault> {
     let at = sweep.span();
     let DeValue::Table(sweep) = sweep.into_inner() else {
-        return Err(Fault::new(at, "sweep is a table of lists, such as { bs = [\"4k\", \"64k\"], iodepth = [1, 32] }"));
+        return Err(Fault::new(
+            at,
+            "sweep must be a table of lists, such as { bs = [\"4k\", \"64k\"], iodepth = [1, 32] }",
+        ));
     };
     let sweepable: Vec<&str> = keys::JOB.iter().copied().filter(|key| !keys::NOT_SWEPT.contains(key)).collect();
     keys::check(&sweep, &sweepable, "sweep")?;
@@ -76,7 +79,7 @@ fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'
     for (key, value) in sweep {
         let (name, span) = (key.get_ref().clone(), value.span());
         if job.contains_key(name.as_ref()) {
-            return Err(Fault::new(key.span(), format!("{name} is given twice, in the job and in its sweep")));
+            return Err(Fault::new(key.span(), format!("{name} is set twice, in the job and in its sweep")));
         }
         let values: Vec<_> = match value.into_inner() {
             DeValue::Array(list) => list.iter().cloned().collect(),
@@ -84,7 +87,7 @@ fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'
         };
         let plain = |value: &Spanned<DeValue<'_>>| !value.get_ref().is_table() && !value.get_ref().is_array();
         if values.is_empty() || !values.iter().all(plain) {
-            return Err(Fault::new(span, format!("{name} in sweep has to be a list of values, such as [1, 32]")));
+            return Err(Fault::new(span, format!("{name} in sweep must be a list of values, such as [1, 32]")));
         }
         axes.push(Axis { key, values });
     }
@@ -120,13 +123,13 @@ fn filled(text: &str, taken: &[(String, String)]) -> String {
     taken.iter().fold(text.to_owned(), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
 }
 
-/// Checks that a name can be given to `--only` and fits in one line.
+/// Checks that a name can be passed to `--only` and fits on one line.
 fn check_name(name: &str) -> Result<(), String> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || ",*{}".contains(c);
     match name.chars().find(|c| bad(*c)) {
-        _ if name.is_empty() => Err("a step needs a name that is not empty".to_owned()),
+        _ if name.is_empty() => Err("a step needs a non-empty name".to_owned()),
         Some(c) => Err(format!(
-            "{name:?} cannot be a step's name because of its {c:?}; a {{key}} is replaced by a swept value"
+            "{name:?} cannot be a step's name because it contains {c:?}; {{key}} is replaced only for a swept key"
         )),
         None => Ok(()),
     }

@@ -23,7 +23,7 @@ pub(super) fn spread(
 ) -> Result<Vec<Criterion>, Fault> {
     let at = table.span();
     let Some(keys) = table.get_ref().as_table() else {
-        return Err(Fault::new(at, "criterion is a table; begin it with [[job.criterion]]"));
+        return Err(Fault::new(at, "criterion must be a table; start it with [[job.criterion]]"));
     };
     keys::check(keys, keys::CRITERION, "[[job.criterion]]")?;
     let metric = which_metric(keys, &at)?;
@@ -54,7 +54,7 @@ pub(super) fn spread(
     if source.trim().is_empty() {
         return Err(Fault::new(
             at,
-            "a criterion needs a source, its own or the suite's: state where the figure comes from",
+            "a criterion needs a source, its own or the suite's; state where the figure comes from",
         ));
     }
     let template = Criterion {
@@ -78,8 +78,7 @@ pub(super) fn spread(
         criteria.extend(judged.map(|op| Criterion { step: step.job.name.clone(), op, ..template.clone() }));
     }
     if criteria.is_empty() {
-        let message =
-            format!("no step of this job has what the criterion judges: its op, its where, or {}", metric.name);
+        let message = format!("no step of this job matches the criterion; check its op, its where and {}", metric.name);
         return Err(Fault::new(at, message));
     }
     Ok(criteria)
@@ -104,7 +103,7 @@ fn text_of(keys: &DeTable<'_>, key: &str) -> Result<Option<String>, Fault> {
     let Some(value) = keys.get(key) else { return Ok(None) };
     match value.get_ref().as_str() {
         Some(text) => Ok(Some(text.to_owned())),
-        None => Err(Fault::new(value.span(), format!("{key} has to be a text in quotes"))),
+        None => Err(Fault::new(value.span(), format!("{key} must be a string in quotes"))),
     }
 }
 
@@ -116,9 +115,9 @@ fn bound_of(key: &str, value: &Spanned<DeValue<'_>>, metric: &Metric) -> Result<
         (Better::Higher, Unit::BytesPerSecond) => (">=", ">= 200MB/s"),
         (Better::Higher, _) => (">=", ">= 5000"),
     };
-    let fault = |why: String| Fault::new(value.span(), format!("{why}; write for example {key} = {example:?}"));
+    let fault = |why: String| Fault::new(value.span(), format!("{why}; for example, write {key} = {example:?}"));
     let Some(text) = value.get_ref().as_str() else {
-        return Err(fault(format!("{key} has to be a text with {sign} and a figure")));
+        return Err(fault(format!("{key} must be a string with {sign} and a figure")));
     };
     let Some(figure) = text.trim().strip_prefix(sign) else {
         let better = if metric.better == Better::Lower { "lower" } else { "higher" };
@@ -131,7 +130,7 @@ fn bound_of(key: &str, value: &Spanned<DeValue<'_>>, metric: &Metric) -> Result<
         .ok_or_else(|| fault(format!("{key} = {text:?} has no figure for {}", metric.name)))
 }
 
-/// Reads a figure in the metric's unit, or with a unit of its own.
+/// Reads a figure, in the metric's unit unless it names another one.
 fn figure_of(unit: Unit, text: &str) -> Option<f64> {
     let figure = match (text.replace('_', "").parse::<f64>(), unit) {
         (Ok(plain), _) => plain,
@@ -149,7 +148,7 @@ fn tolerance(keys: &DeTable<'_>, text: &str) -> Result<f64, Fault> {
     let percent: f64 =
         if value.get_ref().is_str() { f64::NAN } else { written(value, text).parse().unwrap_or(f64::NAN) };
     if !(0.0..100.0).contains(&percent) {
-        return Err(Fault::new(value.span(), "tolerance is a number of percent below 100, such as 5"));
+        return Err(Fault::new(value.span(), "tolerance must be a percentage below 100, such as 5"));
     }
     Ok(percent / 100.0)
 }
@@ -195,7 +194,7 @@ fn has_metric(metric: &Metric, op: OpClass) -> bool {
 fn applies(filter: Option<&Spanned<DeValue<'_>>>, step: &Step<'_>, text: &str) -> Result<bool, Fault> {
     let Some(filter) = filter else { return Ok(true) };
     let Some(keys) = filter.get_ref().as_table() else {
-        return Err(Fault::new(filter.span(), "where is a table, such as { bs = \"4k\", iodepth = 1 }"));
+        return Err(Fault::new(filter.span(), "where must be a table, such as { bs = \"4k\", iodepth = 1 }"));
     };
     let mut all = true;
     for (key, wanted) in keys {
@@ -205,7 +204,7 @@ fn applies(filter: Option<&Spanned<DeValue<'_>>>, step: &Step<'_>, text: &str) -
             let hint = nearest(name, known.iter().copied()).map_or(String::new(), |m| format!("; did you mean {m:?}?"));
             return Err(Fault::new(
                 key.span(),
-                format!("where has {name:?}, which neither the job nor its sweep sets{hint}"),
+                format!("where names {name:?}, which neither the job nor its sweep sets{hint}"),
             ));
         };
         let same =

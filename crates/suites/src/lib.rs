@@ -1,6 +1,6 @@
-//! Suites: lists of steps as TOML (docs/suites.md). Those built in are one file each, whose top comment is its
-//! documentation; a user's own is a file of the same form. The suites of `sweep`, `sync` and `meta` are generated.
-//! Thresholds are read here as well. Pure: whoever has a file of the user's gives its text.
+//! Suites: lists of steps as TOML (docs/suites.md). Each built-in suite is one file, documented by the comment at its
+//! top; users write their own in the same format. The suites of `sweep`, `sync` and `meta` are generated.
+//! Thresholds are read here as well. Pure: the caller reads the user's file and passes its text.
 #![forbid(unsafe_code)]
 
 mod axes;
@@ -51,7 +51,7 @@ static BUILTIN: &[Builtin] = builtin![
     "predict",
 ];
 
-/// It is part of `check`, and no suite to be run by itself.
+/// Part of `check`; not a suite that can be run on its own.
 const OVER: &str = include_str!("over.toml");
 
 /// Returns the names of the built-in suites, in the order in which they are listed.
@@ -77,17 +77,17 @@ pub fn over() -> Suite {
 /// Reads a suite's text; `file` is what messages call it.
 ///
 /// # Errors
-/// When it is not a suite; the message has the file and the line.
+/// When it is not a suite; the message names the file and the line.
 pub fn parse(file: &str, text: &str) -> Result<Suite, Problem> {
     read::suite(text).map_err(|fault| Problem::usage(fault.message(file, text)))
 }
 
-/// Returns the error for a name that no suite has.
+/// Returns the error for an unknown suite.
 pub fn unknown(name: &str) -> Problem {
     let hint = match nearest(name, names()) {
         Some(meant) => format!("did you mean {meant}?"),
         None => {
-            format!("built-in suites are {}; a file of your own ends in .toml", names().collect::<Vec<_>>().join(", "))
+            format!("choose from {}, or name a file ending in .toml", names().collect::<Vec<_>>().join(", "))
         }
     };
     Problem::usage(format!("there is no suite {name:?}; {hint}"))

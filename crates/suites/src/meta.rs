@@ -9,7 +9,7 @@ use qd1_model::{Bytes, Problem, Subject};
 const FILES: PerEffort<u64> = PerEffort { quick: 5000, default: 20_000, full: 100_000 };
 const RUNTIME: PerEffort<Span> =
     PerEffort { quick: Span(5_000_000_000), default: Span(20_000_000_000), full: Span(60_000_000_000) };
-/// Longest time if the user gives the number of files, which is then completed however long it takes.
+/// Time limit if the user gives the number of files: long enough to complete them all.
 const UNTIL_DONE: Span = Span(UNTIL_DONE_NS);
 const FILE_SIZE: Bytes = Bytes::kib(4);
 const PER_DIR: u64 = 1000;
@@ -20,11 +20,11 @@ const BONNIE_FILES: u64 = 16 * BONNIE_UNIT;
 const BONNIE_SIZE_MIN: Bytes = Bytes::mib(300);
 const BONNIE_CHUNK: Bytes = Bytes::kib(8);
 
-/// Operations that can be selected, in the order they are done.
+/// Operations that can be selected, in the order in which they run.
 pub const OPS: [FileOp; 7] =
     [FileOp::Create, FileOp::Stat, FileOp::Open, FileOp::List, FileOp::Rename, FileOp::Link, FileOp::Delete];
 
-/// Options of both suites; absent or empty ones have their default.
+/// Options of both suites; absent or empty ones take their defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How much time to spend.
@@ -45,7 +45,7 @@ pub struct Options {
     pub orders: Vec<FileOrder>,
     /// bonnie++: size of the large file.
     pub size: Option<Bytes>,
-    /// bonnie++: memory that the large file has to exceed, instead of the machine's.
+    /// bonnie++: memory that the large file must exceed, instead of the machine's.
     pub ram: Option<Bytes>,
     /// bonnie++: bytes of one read or write of the large file.
     pub chunk: Option<Bytes>,
@@ -74,7 +74,7 @@ const fn description(op: FileOp) -> &'static str {
         FileOp::BlockWrite => "write one large file",
         FileOp::BlockRewrite => "read, change and write back one large file",
         FileOp::BlockRead => "read one large file",
-        FileOp::Seek => "read at random places, every tenth written back",
+        FileOp::Seek => "read at random offsets, write every tenth back",
     }
 }
 
@@ -87,7 +87,7 @@ pub fn files(options: &Options) -> Suite {
 /// and read one character at a time (`bonnie++ -f`).
 ///
 /// # Errors
-/// When the large file is too small for the memory, or nothing is left to measure.
+/// When the large file is too small for the memory, or there is nothing to measure.
 pub fn bonnie(options: &Options, memory: Bytes) -> Result<Suite, Problem> {
     Ok(suite("bonnie", Subject::Bonnie, bonnie_jobs(options, memory)?))
 }
@@ -107,7 +107,7 @@ fn suite(name: &str, subject: Subject, job: Vec<Job>) -> Suite {
     }
 }
 
-/// Returns the operations in the order they are done; files are created first and deleted last.
+/// Returns the operations in the order in which they run; files are created first and deleted last.
 fn ops_of(options: &Options) -> Vec<FileOp> {
     let always = |op: FileOp| matches!(op, FileOp::Create | FileOp::Delete);
     OPS.into_iter().filter(|op| options.ops.is_empty() || always(*op) || options.ops.contains(op)).collect()
@@ -193,7 +193,7 @@ fn bonnie_jobs(options: &Options, memory: Bytes) -> Result<Vec<Job>, Problem> {
             let title = match order {
                 FileOrder::Random => format!("{}, random order", description(op)),
                 _ if op == FileOp::Create => format!("{}, in order", description(op)),
-                _ => format!("{}, as their directory lists them", description(op)),
+                _ => format!("{}, in directory order", description(op)),
             };
             jobs.push(one(name, title, files, same(UNTIL_DONE)));
         }
@@ -220,7 +220,7 @@ fn bonnie_size(requested: Option<Bytes>, ram: Option<Bytes>, memory: Bytes) -> R
         }
         Some(size) if size.0 > 0 && size < least => {
             let message = format!(
-                "--size {size} is less than twice the memory ({}), so that the page cache would serve reads; choose \
+                "--size {size} is less than twice the memory ({}), so the page cache would serve reads; choose \
                  --size {least} or more, or set with --ram how much memory to assume (0: none)",
                 ram
             );

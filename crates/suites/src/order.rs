@@ -2,9 +2,9 @@
 //!
 //! A disk changes while it is measured: burst credit runs out, flash fills, a neighbour wakes up. Measured in rising
 //! order of depth, that change would look like an effect of depth. So each pass visits all cells in a random order, and
-//! every second pass visits them in the reverse order of the pass before it: a cell's mean position is then the same
-//! for all cells, a steady drift cancels in their means, and shows as a difference between passes instead. Within a
-//! pass the directions stay together, because writes leave work behind that would disturb reads among them.
+//! every second pass visits them in the reverse order of the pass before it: the mean position is then the same for
+//! all cells, and a steady drift cancels out of their means and shows as a difference between passes instead. Within a
+//! pass the directions stay together, because writes leave work behind that would disturb reads mixed with them.
 
 /// Returns the cell that each step measures: `passes` permutations of `0..group.len()`, where cells with the same value
 /// in `group` stay together. The same seed gives the same order.
@@ -48,7 +48,7 @@ impl SplitMix {
 mod tests {
     use super::*;
 
-    /// Correlation between depth and position, which is what would confound the two.
+    /// Correlation between depth and position, which would confound the two.
     fn correlation(order: &[usize], depth: impl Fn(usize) -> f64) -> f64 {
         let n = order.len() as f64;
         let (mut x, mut y) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! From a suite's text to the Suite. What TOML cannot express (unknown keys, sweeps, criteria) is checked here, so that
+//! Parses a suite. What TOML parsing alone does not check (unknown keys, sweeps, criteria) is checked here, so that
 //! one clear message names the line.
 
 use std::ops::Range;
@@ -25,7 +25,7 @@ struct Head {
     prepare: Option<PerEffort<Span>>,
 }
 
-/// What a suite answers besides its own criteria: a built-in suite, and each copy of it, has the report of its command.
+/// What a suite answers besides its own criteria: a built-in suite, and any copy of it, gets the report of its command.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -44,7 +44,7 @@ impl From<Answer> for Subject {
     }
 }
 
-/// Defaults, as in the check.
+/// Defaults, as in `check`.
 const SIZE: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(256), default: Bytes::gib(1), full: Bytes::gib(4) };
 const PREPARE: PerEffort<Span> =
     PerEffort { quick: Span(2_000_000_000), default: Span(12_000_000_000), full: Span(90_000_000_000) };
@@ -59,7 +59,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
     let jobs = tables(root.remove("job"), "job")?;
     let Head { name, subject, title, source, size, prepare } = read(root, 0..0)?;
     if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err(Fault::new(0..0, format!("a suite needs a name of one word, not {name:?}")));
+        return Err(Fault::new(0..0, format!("a suite's name must be one word, not {name:?}")));
     }
     if jobs.is_empty() {
         return Err(Fault::new(0..0, "there is no [[job]], so there is nothing to run"));
@@ -93,7 +93,9 @@ fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &s
         None => Vec::new(),
         Some(value) => match value.get_ref().as_array() {
             Some(list) => list.iter().cloned().collect(),
-            None => return Err(Fault::new(value.span(), "criterion is a list; begin each with [[job.criterion]]")),
+            None => {
+                return Err(Fault::new(value.span(), "criterion must be a list; start each with [[job.criterion]]"));
+            }
         },
     };
     let steps = axes::expand(table, at.clone(), text)?;
@@ -111,7 +113,7 @@ fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &s
         let spread = criteria::spread(criterion, &steps, &suite.source, text)?;
         debug_assert!(
             spread.iter().all(|one| steps.iter().any(|step| step.job.name == one.step)),
-            "a criterion judges a step of its own job"
+            "a criterion judges only steps of its own job"
         );
         suite.criteria.extend(spread);
     }
@@ -122,7 +124,7 @@ fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &s
 fn tables<'t>(value: Option<Spanned<DeValue<'t>>>, name: &str) -> Result<Vec<(DeTable<'t>, Range<usize>)>, Fault> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let at = value.span();
-    let wrong = |at| Fault::new(at, format!("{name} is a list of tables; begin each with [[{name}]]"));
+    let wrong = |at| Fault::new(at, format!("{name} must be a list of tables; start each one with [[{name}]]"));
     let DeValue::Array(list) = value.into_inner() else { return Err(wrong(at)) };
     list.iter()
         .map(|one| match one.get_ref() {

@@ -9,12 +9,12 @@ use qd1_model::{Bytes, Problem, Subject};
 
 use crate::order;
 
-/// Most steps: nobody would wait for more, so they are surely a mistake.
+/// Maximum number of steps: more would take too long to be intended.
 const STEPS_MAX: usize = 5000;
 /// Time of one step: long enough for a rate, short enough for 140 of them in a minute and a half.
 const RUNTIME: PerEffort<Span> =
     PerEffort { quick: Span(300_000_000), default: Span(500_000_000), full: Span(1_000_000_000) };
-/// Time in which the queue fills.
+/// Time for the queue to fill.
 const RAMP: Span = Span(50_000_000);
 /// The most that one step writes before it ends: a sweep should not wear out the disk.
 const WRITES: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(192), default: Bytes::mib(256), full: Bytes::gib(1) };
@@ -23,7 +23,7 @@ const PREPARE: PerEffort<Span> =
     PerEffort { quick: Span(2_000_000_000), default: Span(12_000_000_000), full: Span(90_000_000_000) };
 const PASSES: PerEffort<u32> = PerEffort { quick: 2, default: 2, full: 4 };
 
-/// What the user wants measured: empty lists mean the default values.
+/// What the user wants measured; empty lists mean the default values.
 #[derive(Clone, Debug, Default)]
 pub struct Axes {
     /// Directions.
@@ -49,7 +49,7 @@ impl Grid {
     /// Fills in the defaults, sorts the values, and removes duplicates.
     ///
     /// # Errors
-    /// When a value makes no sense, or there are more steps than anyone would wait for.
+    /// When a value makes no sense, or there are too many steps.
     pub fn new(axes: Axes, effort: Effort) -> Result<Self, Problem> {
         let quick = effort == Effort::Quick;
         let kib = |sizes: &[u64]| sizes.iter().map(|size| Bytes::kib(*size)).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ impl Grid {
         }
         let steps = grid.rw.len() * grid.blocks.len() * grid.depths.len() * grid.passes as usize;
         if steps > STEPS_MAX {
-            let message = format!("the sweep has {steps} steps; at most {STEPS_MAX} can be run: leave out some values");
+            let message = format!("the sweep has {steps} steps, and the maximum is {STEPS_MAX}; leave out some values");
             return Err(Problem::usage(message));
         }
         Ok(grid)
@@ -110,7 +110,7 @@ pub fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) ->
             rw: Some(rw),
             bs: Some(block),
             iodepth: Some(depth),
-            // Each cell gets the same time: ending when precise would favour some of them.
+            // Each cell gets the same time: stopping once a figure is precise would favour some of them.
             adaptive: Some(false),
             io_size: rw.writes().then(|| WRITES.get(effort)),
             ..Job::default()

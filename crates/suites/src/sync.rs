@@ -1,8 +1,8 @@
 //! The suite of `qd1 sync`: every way to make writes durable, side by side.
 //!
-//! All methods are measured at PostgreSQL's 8 KiB, one committer, over written data, each through the page cache and
-//! with O_DIRECT, with one and with two writes a commit: what `pg_test_fsync` does, and more. They are measured twice,
-//! the second time in reverse, so that a disk that becomes slower favours none. The later steps (sizes, committers) use
+//! All methods are measured with PostgreSQL's 8 KiB, one committer, over written data, through the page cache and
+//! with O_DIRECT, with one and two writes per commit: what `pg_test_fsync` does, and more. They are measured twice,
+//! the second time in reverse, so that a disk that gets slower favours none. The later steps (sizes, committers) use
 //! the best method.
 
 use qd1_model::plan::{FileSync, FileUse, Rw, Sync};
@@ -19,7 +19,7 @@ const REGION: Bytes = Bytes::mib(16);
 const OWN: Bytes = Bytes::mib(1);
 /// Size of a new log segment, as in etcd.
 const SEGMENT: Bytes = Bytes::mib(64);
-/// Size of a small new file, and the most of them.
+/// Size of a small new file, and the maximum number of them.
 const FILE: Bytes = Bytes::kib(4);
 const FILES: u64 = 100_000;
 
@@ -37,7 +37,7 @@ const fn ms(quick: u64, default: u64, full: u64) -> PerEffort<Span> {
     PerEffort { quick: Span(quick * 1_000_000), default: Span(default * 1_000_000), full: Span(full * 1_000_000) }
 }
 
-/// Time of a method's step, and of the later steps.
+/// Duration of a method's step, and of the later steps.
 const METHOD: PerEffort<Span> = ms(200, 500, 2000);
 const FURTHER: PerEffort<Span> = ms(300, 1000, 5000);
 const PASSES: PerEffort<usize> = PerEffort { quick: 1, default: 2, full: 2 };
@@ -70,12 +70,13 @@ pub fn suite(effort: Effort) -> Suite {
     for number in committers {
         let step =
             |stem: &str, files: &str| further(format!("{stem}-{number}"), format!("{number} committers, {files}"));
-        let own = Job { file: Some(FileUse::Own), size: Some(OWN), ..step("own", "a file each") };
-        let shared = Job { size: None, ..step("shared", "one file") };
+        let own = Job { file: Some(FileUse::Own), size: Some(OWN), ..step("own", "one file each") };
+        let shared = Job { size: None, ..step("shared", "one shared file") };
         job.extend([own, shared].map(|job| Job { numjobs: Some(number), ..job }));
     }
     job.extend([("append", FileUse::Empty), ("preallocated", FileUse::Allocated)].map(|(name, file)| {
-        let job = further(name.to_owned(), format!("fdatasync, {name} space"));
+        let title = if file == FileUse::Empty { "appending to a file" } else { "preallocated space" };
+        let job = further(name.to_owned(), format!("fdatasync, {title}"));
         Job { file: Some(file), size: Some(SEGMENT), io_size: Some(SEGMENT), ..job }
     }));
     job.extend([("file", FileSync::Fsync), ("file-dir", FileSync::FsyncDirectory)].map(|(name, sync)| Job {
@@ -109,7 +110,7 @@ fn methods(pass: usize, most: Bytes) -> Vec<Job> {
                 let name = SyncMethod { sync, direct }.name();
                 jobs.push(Job {
                     name: format!("{stem}{path}{times}-p{pass}"),
-                    title: Some(format!("{name}, {how}, {many} of {BLOCK} a commit")),
+                    title: Some(format!("{name}, {how}, {many} of {BLOCK} per commit")),
                     runtime: Some(METHOD),
                     direct: Some(direct),
                     sync: Some(sync),
@@ -129,7 +130,7 @@ fn base() -> Job {
         rw: Some(Rw::Write),
         bs: Some(BLOCK),
         size: Some(REGION),
-        // Each gets the same time: ending when precise would favour some.
+        // Each step gets the same time: stopping once a figure is precise would favour some.
         adaptive: Some(false),
         ..Job::default()
     }

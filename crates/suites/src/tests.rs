@@ -69,11 +69,11 @@ fn check_looks_for_caches_shortly_and_with_full_as_its_suite_does() {
     let quick: Vec<&str> = at(Effort::Quick).collect();
     assert_eq!((quick.len(), quick.last()), (10, Some(&"buffered")));
     let probe = ["cold", "touch-16m", "again-16m", "flush-4k", "flush-1m"];
-    // Files decide no class: a quick check has its time for commits.
+    // No class depends on files: a quick check spends its time on commits.
     let (last, first) = quick.split_last().unwrap();
     let default = [&probe[..], first, &["files"], &[*last]].concat();
     assert_eq!(at(Effort::Default).collect::<Vec<_>>(), default);
-    // The other steps that only --full has determine the kind of storage, as `identify` does.
+    // The other steps that only --full runs determine the kind of storage, as `identify` does.
     let more: Vec<&str> = at(Effort::Full)
         .filter(|name| !quick.contains(name) && *name != "files" && !name.starts_with("kind-"))
         .collect();
@@ -203,10 +203,10 @@ fn errors_have_their_line_and_the_nearest_known_name() {
         (with("title = \"no work\""), 3, &["j needs either rw", "or files"]),
         (with("rw = \"read\"\nfiles = { size = 1, count = 1 }"), 3, &["either"]),
         (with("files = { size = 1, cuont = 1 }"), 5, &["cuont", "files"]),
-        (with("rw = \"read\"\nsweep = [1]"), 6, &["sweep is a table of lists"]),
-        (with("rw = \"read\"\nsweep = { bs = \"4k\" }"), 6, &["bs in sweep has to be a list"]),
-        (with("rw = \"read\"\nsweep = { bs = [] }"), 6, &["bs in sweep has to be a list"]),
-        (with("rw = \"read\"\nsweep = { rw = [\"read\"] }"), 6, &["rw is given twice"]),
+        (with("rw = \"read\"\nsweep = [1]"), 6, &["sweep must be a table of lists"]),
+        (with("rw = \"read\"\nsweep = { bs = \"4k\" }"), 6, &["bs in sweep must be a list"]),
+        (with("rw = \"read\"\nsweep = { bs = [] }"), 6, &["bs in sweep must be a list"]),
+        (with("rw = \"read\"\nsweep = { rw = [\"read\"] }"), 6, &["rw is set twice"]),
         (with("rw = \"read\"\nsweep = { runtime = [\"1s\"] }"), 6, &["unknown key \"runtime\" in sweep"]),
         (with("rw = \"read\"\nsweep = { iodepth = [1, \"x\"] }"), 6, &["\"x\""]),
         (with("rw = \"read\"\nsweep = { bs = [4096], iodepth = [1, 1] }"), 3, &["two steps are called \"j-4096-qd1\""]),
@@ -245,14 +245,14 @@ fn a_contradictory_criterion_is_refused() {
         assert!(words.iter().all(|word| message.contains(word)), "{words:?} are not all in: {message}");
     }
     for (more, word) in [
-        ("tolerance = \"5 %\"", "tolerance is a number"),
-        ("tolerance = 100", "tolerance is a number"),
+        ("tolerance = \"5 %\"", "tolerance must be a percentage"),
+        ("tolerance = 100", "tolerance must be a percentage"),
         ("op = \"reed\"", "unknown op"),
         ("op = \"write\"", "no step of this job"),
         ("where = { iodepth = 1 }", "neither the job nor its sweep sets"),
         ("where = { rw = \"read\" }", "no step of this job"),
         ("labels = \"x\"", "did you mean \"label\"?"),
-        ("label = 3", "a text in quotes"),
+        ("label = 3", "a string in quotes"),
     ] {
         let message = bad(&criterion("rw = \"randread\"", &format!("{iops}\n{more}")));
         assert!(message.contains(word), "{word} is not in: {message}");
@@ -281,7 +281,7 @@ fn every_key_and_name_of_suites_is_documented() {
     let tables = [keys::SUITE, keys::JOB, keys::CRITERION, keys::FILES, keys::EFFORT];
     let values = ["randrw", "fdatasync", "o_dsync", "o_sync", "end_fsync", "shared", "own", "allocated", "empty"];
     let metrics = METRICS.iter().map(|metric| metric.name);
-    // No step of a suite has transactions, which programs of `qd1 app` have, or mixed operations, which are other tools'.
+    // No step of a suite has transactions (only programs of `qd1 app` do) or mixed operations (only other tools do).
     let of_suites = |class: &OpClass| !matches!(class, OpClass::Transaction | OpClass::Mixed);
     let classes = OpClass::ALL.into_iter().filter(of_suites).map(OpClass::name);
     let all = tables.into_iter().flatten().copied().chain(values).chain(metrics).chain(classes);
@@ -295,7 +295,7 @@ fn keys_that_cannot_be_swept_are_documented() {
     assert!(keys::NOT_SWEPT.iter().all(|key| paragraph.contains(&format!("`{key}`"))), "{paragraph}");
 }
 
-/// Verdicts compare a day with a minute: the steps of both have to be the same work.
+/// Verdicts compare a day with a minute, so the steps of both must do the same work.
 #[test]
 fn the_rounds_of_a_long_check_are_steps_of_check() {
     let (over, check) = (over(), builtin("check").unwrap());

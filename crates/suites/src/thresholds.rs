@@ -1,4 +1,4 @@
-//! The thresholds that verdicts are based on: built in from `thresholds.toml`, or the user's own file of the same form.
+//! The thresholds that verdicts are based on: the built-in `thresholds.toml`, or the user's file in the same format.
 //!
 //! A mistake in such a file would silently reverse verdicts, so everything that can be checked is checked here.
 
@@ -17,7 +17,7 @@ pub fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
-/// Returns the thresholds for a run about `subject`: the built-in ones if the run has their steps.
+/// Returns the thresholds for a run of `subject`: the built-in ones if the run has their steps.
 pub fn of_run(subject: Subject) -> Thresholds {
     match subject {
         Subject::Check => builtin(),
@@ -26,7 +26,7 @@ pub fn of_run(subject: Subject) -> Thresholds {
     }
 }
 
-/// Reads the user's own thresholds; `file` is what messages call them. An error in them counts as wrong usage, not as a
+/// Reads the user's own thresholds; `file` is their name in messages. An error in them counts as wrong usage, not as a
 /// failed run.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub fn own(file: &str, text: &str) -> Result<Thresholds, Problem> {
 /// Reads the text of thresholds.
 ///
 /// # Errors
-/// When they are not, or contradict themselves; the message names the class and the criterion.
+/// When they cannot be parsed or contradict themselves; the message names the class and the criterion.
 pub fn parse(text: &str) -> Result<Thresholds> {
     let thresholds: Thresholds = toml::from_str(text)?;
     ensure!(!thresholds.class.is_empty(), "there is no [[class]]; a verdict needs at least one");
@@ -49,7 +49,7 @@ pub fn parse(text: &str) -> Result<Thresholds> {
             thresholds.class[..at].iter().all(|earlier| earlier.name != *name),
             "class {name:?} is defined twice; give each [[class]] its own name"
         );
-        ensure!(!class.criterion.is_empty(), "class {name:?} has no [[class.criterion]], so nothing would decide it");
+        ensure!(!class.criterion.is_empty(), "class {name:?} has no [[class.criterion]]; a class needs at least one");
         for (at, criterion) in class.criterion.iter().enumerate() {
             check(criterion).with_context(|| {
                 let Criterion { step, op, metric, .. } = criterion;
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Thresholds> {
     Ok(thresholds)
 }
 
-/// Checks one criterion. An unknown step is accepted: it may belong to the user's own suite.
+/// Checks one criterion. An unknown step is accepted, since it may belong to the user's own suite.
 fn check(criterion: &Criterion) -> Result<()> {
     let Some(metric) = metric(&criterion.metric) else {
         let known: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
@@ -97,7 +97,7 @@ mod tests {
         assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
     }
 
-    /// "Expected by class of storage" was a source, and a disk with commits of 0.3 ms was too slow for databases.
+    /// "Expected by class of storage" was once a source, and a disk with commits of 0.3 ms was too slow for databases.
     #[test]
     fn every_source_is_explained_where_the_verdicts_are() {
         let documented = include_str!("../../../docs/verdicts.md");

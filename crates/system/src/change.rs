@@ -1,4 +1,4 @@
-//! The kinds of changes, and how each is undone.
+//! The kinds of changes to the system, and how each is undone.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::segments::Segments;
 use crate::tool::{find, retry_while_busy, tool};
 use crate::{loops, mounts, schema};
 
-/// How the names of our ZFS pools begin.
+/// Prefix of the names of our ZFS pools.
 pub const POOL_PREFIX: &str = "qd1_";
 /// The servers that a journal may name.
 const DAEMONS: [&str; 1] = ["zfs-fuse"];
@@ -47,9 +47,9 @@ pub enum Change {
         /// Path of the file.
         pidfile: PathBuf,
     },
-    /// Shared memory that a PostgreSQL server of ours leaves when it is killed.
+    /// Shared memory that one of our PostgreSQL servers leaves behind when it is killed.
     Segments {
-        /// What there was before.
+        /// Segments that existed before.
         before: Segments,
     },
     /// A schema in somebody's PostgreSQL server.
@@ -61,11 +61,11 @@ pub enum Change {
     },
 }
 
-/// A variable of the environment that undoing needs and the journal must not hold, such as PGPASSWORD.
+/// An environment variable that undoing needs and that must not be in the journal, such as PGPASSWORD.
 pub type Secret = (&'static str, OsString);
 
 impl Change {
-    /// Returns true if it names only what qd1 makes.
+    /// Returns true if it names only things that qd1 makes.
     pub fn is_ours(&self) -> bool {
         match self {
             Self::Scratch { dir } => is_direct(dir) && scratch::is_scratch(dir),
@@ -79,7 +79,7 @@ impl Change {
         }
     }
 
-    /// Returns the change with the paths that another process can use: a descriptor of ours means nothing to it.
+    /// Returns the change with paths that another process can use: our descriptors mean nothing to it.
     pub(crate) fn resolved(mut self) -> Result<Self> {
         match &mut self {
             Self::Scratch { dir: path }
@@ -97,12 +97,12 @@ impl Change {
         Ok(self)
     }
 
-    /// Undoes the change; returns what was done, `None` when nothing was left of it.
+    /// Undoes the change; returns what was done, or `None` when nothing was left to undo.
     ///
     /// # Errors
     /// When it is in use, or names something that qd1 does not make.
     pub(crate) fn undo(&self, held: &[(PathBuf, Held)], env: &[Secret]) -> Result<Option<String>> {
-        ensure!(self.is_ours(), "qd1 makes no such thing, so it is left alone: {}", serde_json::to_string(self)?);
+        ensure!(self.is_ours(), "not something that qd1 makes, so it is left alone: {}", serde_json::to_string(self)?);
         let message = |done: bool, text: String| done.then_some(text);
         Ok(match self {
             Self::Scratch { dir } => {
@@ -135,9 +135,9 @@ fn held_as<'a>(held: &'a [(PathBuf, Held)], dir: &Path) -> Option<&'a Held> {
     held.iter().find(|(path, _)| path == dir).map(|(_, held)| held)
 }
 
-/// Undoes what is in a scratch directory, where that is now. Another's directory of its name has nothing of ours.
+/// Undoes what is in a scratch directory, wherever that is now. Another directory with its name has nothing of ours.
 fn inside(held: &[(PathBuf, Held)], path: &Path, undo: &dyn Fn(&Path) -> Result<bool>) -> Result<bool> {
-    let dir = path.ancestors().skip(1).find(|dir| scratch::is_scratch(dir)).context("it is in no scratch directory")?;
+    let dir = path.ancestors().skip(1).find(|dir| scratch::is_scratch(dir)).context("not in a scratch directory")?;
     let place = match held_as(held, dir) {
         Some(held) => held.place()?,
         None => Held::open(dir)?.map_or(Ok(None), |held| held.place())?,
@@ -145,7 +145,7 @@ fn inside(held: &[(PathBuf, Held)], path: &Path, undo: &dyn Fn(&Path) -> Result<
     place.map_or(Ok(false), |place| undo(&place.join(path.strip_prefix(dir)?)))
 }
 
-/// Whether a path is absolute and goes nowhere up: what it seems to be inside, it is.
+/// Whether a path is absolute and without `..`, so that it really is inside the directory it appears to be in.
 fn is_direct(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
@@ -157,7 +157,7 @@ fn destroy_pool(name: &str) -> Result<bool> {
     }
     retry_while_busy(|| Ok(tool("zpool", &["destroy", "-f", name]).is_ok()))?
         .then_some(true)
-        .with_context(|| format!("the pool {name} is still in use; once it is not, run: zpool destroy -f {name}"))
+        .with_context(|| format!("the pool {name} is still in use; when it is free, run: zpool destroy -f {name}"))
 }
 
 /// Ends the process whose id is in `pidfile` if it is still `program`; returns true if it was running.
@@ -166,7 +166,7 @@ fn end(program: &str, pidfile: &Path) -> Result<bool> {
     let Some(pid) = number.and_then(Pid::from_raw) else { return Ok(false) };
     let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     let lives = || {
-        // A child of ours has to be reaped.
+        // Our own child must be reaped.
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
         let name = std::fs::read_to_string(proc.join("comm")).unwrap_or_default();
         let stat = std::fs::read_to_string(proc.join("stat")).unwrap_or_default();
@@ -181,7 +181,7 @@ fn end(program: &str, pidfile: &Path) -> Result<bool> {
     let _ = rustix::process::kill_process(pid, Signal::TERM);
     if !retry_while_busy(|| Ok(!lives()))? {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
-        ensure!(retry_while_busy(|| Ok(!lives()))?, "{program} (process {}) does not end", pid.as_raw_nonzero());
+        ensure!(retry_while_busy(|| Ok(!lives()))?, "{program} (process {}) does not exit", pid.as_raw_nonzero());
     }
     Ok(true)
 }
@@ -190,7 +190,7 @@ fn end(program: &str, pidfile: &Path) -> Result<bool> {
 mod tests {
     use super::*;
 
-    /// `restore` undid whatever a journal named: any mount, loop device, process or pool.
+    /// `restore` used to undo whatever a journal named: any mount, loop device, process or pool.
     #[test]
     fn what_qd1_does_not_make_is_not_undone() {
         for change in [
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// The owner of the directory put a link in the place of a scratch directory: another's loop device was detached, and
+    /// The owner of the directory replaced a scratch directory with a link: another's loop device was detached, and
     /// what was mounted elsewhere unmounted.
     #[test]
     fn what_is_in_the_directory_of_others_is_not_undone() {
@@ -222,7 +222,7 @@ mod tests {
         let daemon = |dir: &Path| -> Result<bool> { end("sleep", &dir.join("pid")) };
         assert!(inside(&[], &name.join("x"), &|path| daemon(path.parent().unwrap())).is_ok_and(|done| !done));
         assert!(sleeper.try_wait().unwrap().is_none(), "it goes on");
-        // In one of ours, wherever it was moved, it is ended.
+        // In one of our directories, wherever that was moved, it is ended.
         let scratch = scratch::Scratch::create(dir.path(), "1").unwrap();
         let at = dir.path().canonicalize().unwrap();
         let made = std::fs::read_dir(&at).unwrap().flatten().map(|entry| entry.path());
@@ -257,7 +257,7 @@ mod tests {
         assert!(!end("other", &pidfile).unwrap());
         assert!(sleeper.try_wait().unwrap().is_none());
         assert!(end("sleep", &pidfile).unwrap());
-        // Reaped already, or to be reaped now: it did not end by itself.
+        // Reaped already, or to be reaped now: it did not exit on its own.
         assert!(!sleeper.wait().is_ok_and(|status| status.success()));
     }
 }

@@ -1,9 +1,9 @@
 //! Programs that are started for a run and must not outlive it, however it ends.
 //!
 //! Each is started through `qd1 __guard`, which asks the kernel for a signal when qd1 dies, even by SIGKILL, and then
-//! becomes the program. It has a process group of its own, so that Ctrl-C in a terminal reaches qd1 alone, which ends
-//! it properly. The children of a killed server (PostgreSQL's backends) pass to qd1 as the subreaper, and are ended
-//! too.
+//! becomes the program. It has its own process group, so that Ctrl-C in a terminal reaches only qd1, which ends it
+//! properly. The children of a killed server (PostgreSQL's backends) are reparented to qd1 as the subreaper and are
+//! ended too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,21 +21,21 @@ use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 
 use crate::user::User;
 
-/// Time between two checks of a program that is waited for.
+/// Time between two checks while waiting for a program.
 const POLL: Duration = Duration::from_millis(20);
 /// Tells the guard to run the program as the user of qd1.
 const OWN: &str = "-";
-/// What a program of another user is given of the environment.
+/// The environment variables that a program of another user gets.
 const FOR_ALL: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "TZ"];
 /// Last lines of a program's messages that an error quotes.
 const QUOTED_LINES: usize = 4;
 
-/// Children that qd1 had before the program, such as the server of a filesystem that it runs on.
+/// Children that qd1 already had before exec, such as the server of a filesystem that it runs on.
 static OTHERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Makes qd1 the parent of its children's orphans from now on.
+/// Makes qd1 the parent of its children's orphans from now on (the subreaper).
 pub fn adopt_orphans() {
-    // Never refused; without it a killed server's helpers would pass to init.
+    // Never refused; without it a killed server's helpers would be reparented to init.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     *OTHERS.lock().unwrap_or_else(PoisonError::into_inner) = children();
 }
@@ -82,14 +82,14 @@ impl<'a> Program<'a> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("__guard").arg(self.on_death.as_raw().to_string());
         command.arg(rustix::process::getpid().as_raw_nonzero().to_string());
-        // The guard changes to the user, not we: that user may not be able to run our file.
+        // The guard switches the user, not we: that user may not be able to run our file.
         let user = self.user.map_or_else(|| OWN.to_owned(), |user| format!("{}:{}", user.uid, user.gid));
         command.arg(if hold { "hold" } else { "go" }).arg("--").arg(user).arg(self.file).args(&self.args);
         command.stdin(if hold { Stdio::piped() } else { Stdio::null() }).stdout(stdout).stderr(stderr);
-        // A user's own settings for clients (PGHOST, PGOPTIONS, ETCDCTL_ENDPOINTS) are not meant for a server of ours.
+        // The user's own client settings (PGHOST, PGOPTIONS, ETCDCTL_ENDPOINTS) are not meant for our servers.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            // Another user has no business with the rest, which may hold passwords.
+            // Another user must not see the rest, which may contain passwords.
             let is_others = self.user.is_some() && !FOR_ALL.contains(&text.as_ref());
             if is_others || self.clears(&text) {
                 command.env_remove(name);
@@ -102,7 +102,7 @@ impl<'a> Program<'a> {
         Ok(Running { child, name })
     }
 
-    /// Returns true for variables to remove from the environment of a server of ours. Those of an existing server stay
+    /// Returns true for variables to remove from the environment of our servers. Those of an existing server stay
     /// (`env` has no PGHOST then), since its user set them for it.
     fn clears(&self, name: &str) -> bool {
         let ours = self.env.iter().any(|(name, _)| *name == "PGHOST");
@@ -112,7 +112,7 @@ impl<'a> Program<'a> {
     /// Runs it to its end, or until `cancel`, and returns its stdout.
     ///
     /// # Errors
-    /// When it fails; the message has the end of its output. [`Cancelled`] when it was stopped.
+    /// When it fails; the message includes the end of its output. [`Cancelled`] when it was stopped.
     pub fn output(&self, cancel: &AtomicBool) -> Result<String> {
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut running = self.start(stdout.try_clone()?.into(), stderr.try_clone()?.into(), false)?;
@@ -135,7 +135,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The run was stopped by a signal: no failure.
+/// The run was stopped by a signal, which is not a failure.
 #[derive(Debug)]
 pub struct Cancelled;
 
@@ -181,7 +181,7 @@ impl Running {
     /// When it was not held, or has ended.
     pub fn release(&mut self) -> Result<()> {
         use std::io::Write as _;
-        let mut stdin = self.child.stdin.take().context("it was not held")?;
+        let mut stdin = self.child.stdin.take().context("it was not started on hold")?;
         stdin.write_all(b"x").with_context(|| format!("{} did not start", self.name))
     }
 
@@ -193,7 +193,7 @@ impl Running {
         self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))
     }
 
-    /// Asks it to end with `signal`, and kills it if that takes longer than `patience`.
+    /// Asks it to exit with `signal`, and kills it if that takes longer than `patience`.
     pub fn stop(&mut self, signal: Signal, patience: Duration) {
         if matches!(self.ended(), Ok(None)) {
             let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
@@ -207,7 +207,7 @@ impl Running {
 
     fn kill(&mut self) {
         if matches!(self.ended(), Ok(None)) {
-            // The group first: its leader's id is certainly ours until it is waited for.
+            // The group first: its leader's id cannot be reused until we have waited for it.
             let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -221,12 +221,12 @@ impl Drop for Running {
     }
 }
 
-/// Ends the orphans of programs that are now qd1's children: all of its children except those that run qd1's own file
-/// and those that existed before.
+/// Ends the orphans of programs that are now qd1's children: all its children except those that run qd1's own file and
+/// those that existed before.
 pub fn end_orphans() {
     let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let own = std::fs::read_link("/proc/self/exe").ok();
-    // A killed server's processes end by themselves within moments, and some only then become ours.
+    // A killed server's processes exit on their own within moments, and some become ours only then.
     for _ in 0..50 {
         let is_stray = |pid: &Pid| exe_of(*pid) != own && !others.contains(pid);
         let strays: Vec<Pid> = children().into_iter().filter(is_stray).collect();
@@ -284,7 +284,7 @@ pub fn guard(signal: i32, parent: i32, hold: bool, command: &[OsString]) -> Resu
     Err(command_line.args(args).exec()).with_context(|| format!("cannot run {}", Path::new(program).display()))
 }
 
-/// Becomes a user, given as `UID:GID`, permanently. It affects this thread only; the guard has no other.
+/// Permanently becomes a user, given as `UID:GID`. This affects only the calling thread; the guard has no other.
 fn become_user(user: &str) -> Result<()> {
     let (uid, gid) = user.split_once(':').context("no UID:GID")?;
     rustix::thread::set_thread_groups(&[])?;

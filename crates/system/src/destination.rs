@@ -1,7 +1,7 @@
-//! Where a path leads that is about to be written: links of another user are not followed.
+//! Where a path that is about to be written leads: links of another user are not followed.
 //!
-//! The kernel follows no such link in a sticky directory (`fs.protected_symlinks`); in another user's own directory it
-//! does, and root then writes wherever that user chose.
+//! In a sticky directory the kernel does not follow such a link either (`fs.protected_symlinks`); in another user's own
+//! directory it does, and root then writes wherever that user chose.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,11 +16,11 @@ use rustix::io::Errno;
 /// As many as the kernel follows.
 const LINKS_MAX: u32 = 40;
 const AS_PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// Neither waits for the reader of a fifo nor makes a terminal that of this process.
+/// Does not wait for the reader of a fifo, and does not acquire a controlling terminal.
 const TO_WRITE: OFlags = OFlags::WRONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// A name in a directory that is held open, so that nobody can put another directory in its place, and what was found
-/// there, held open as well.
+/// A name in a directory that is held open, so that nobody can replace the directory, and what was found there, held
+/// open as well.
 #[derive(Debug)]
 pub struct Destination {
     dir: OwnedFd,
@@ -33,8 +33,8 @@ impl Destination {
     /// Follows a path to the file, which need not exist.
     ///
     /// # Errors
-    /// When a directory on the way is missing, the path ends in `..`, or a link on it belongs to neither this
-    /// user nor root.
+    /// When a directory on the way is missing, the path ends in `..`, or a link on it belongs neither to this
+    /// user nor to root.
     pub fn of(path: &Path) -> io::Result<Self> {
         let start = |path: &Path| rustix::fs::open(if path.is_absolute() { "/" } else { "." }, AS_PATH, Mode::empty());
         if path.as_os_str().is_empty() {
@@ -105,10 +105,10 @@ impl Destination {
         self.is_descriptor
     }
 
-    /// Looks at what was found; `None` if nothing was.
+    /// Returns the metadata of what was found; `None` if nothing was.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// When it cannot be examined.
     pub fn stat(&self) -> io::Result<Option<Stat>> {
         Ok(self.found.as_ref().map(rustix::fs::fstat).transpose()?)
     }
@@ -116,12 +116,12 @@ impl Destination {
     /// Returns the type of what was found; `None` if nothing was.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// When it cannot be examined.
     pub fn kind(&self) -> io::Result<Option<FileType>> {
         Ok(self.stat()?.map(|found| FileType::from_raw_mode(found.st_mode)))
     }
 
-    /// Returns true if no other file may take its place, since it or its directory is immutable or append-only.
+    /// Returns true if it cannot be replaced, because it or its directory is immutable or append-only.
     pub fn is_frozen(&self) -> bool {
         let attributes = |dir: &OwnedFd, name: &OsStr| {
             let found =
@@ -132,18 +132,18 @@ impl Destination {
         both.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
     }
 
-    /// Opens the regular file of that name for writing, and makes it where there is none.
+    /// Opens the regular file with that name for writing, creating it if there is none.
     ///
     /// # Errors
-    /// When it cannot be opened, or somebody has put something else there meanwhile.
+    /// When it cannot be opened, or somebody has put something else there in the meantime.
     pub fn open(&self) -> io::Result<File> {
         self.open_named(OFlags::CREATE)
     }
 
-    /// Makes a file of that name, where there is nothing yet, and opens it for writing.
+    /// Creates a file with that name, where nothing exists yet, and opens it for writing.
     ///
     /// # Errors
-    /// When it cannot be made, or there is something of that name.
+    /// When it cannot be created, or something with that name exists.
     pub fn create_new(&self) -> io::Result<File> {
         self.open_named(OFlags::CREATE | OFlags::EXCL)
     }
@@ -152,13 +152,13 @@ impl Destination {
         let flags = TO_WRITE | OFlags::NOFOLLOW | how;
         let file = rustix::fs::openat(&self.dir, &self.name, flags, Mode::from_raw_mode(0o666))?;
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("it has just become another file"));
+            return Err(io::Error::other("it has just been replaced by another file"));
         }
         blocking(file)
     }
 
-    /// Opens for writing the very file that was found, of whatever type, and whatever has the name now; a descriptor at
-    /// the end of what is behind it. A fifo that nobody reads is an error, `ENXIO`.
+    /// Opens for writing the very file that was found, whatever its type and whatever has the name now; a descriptor is
+    /// opened at the end of its file. A fifo that nobody reads is an error, `ENXIO`.
     ///
     /// # Errors
     /// When nothing was found, or it cannot be opened.
@@ -174,7 +174,7 @@ fn of_open(file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Lets writes wait.
+/// Makes writes blocking.
 fn blocking(file: OwnedFd) -> io::Result<File> {
     rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file.into())
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// `-o` of root resolved links by name, past what the kernel protects: another user's link led to /etc/passwd.
+    /// Root's `-o` used to resolve links by name, past the kernel's protection: another user's link led to /etc/passwd.
     #[test]
     fn links_of_another_user_are_not_followed() {
         if !rustix::process::geteuid().is_root() {
@@ -270,7 +270,7 @@ mod tests {
         assert!(there.open().unwrap_err().to_string().contains("another file"));
     }
 
-    /// By name, root opened whatever had come to that name since it was looked at.
+    /// By name, root opened whatever had taken that name since it was examined.
     #[test]
     fn what_was_found_is_opened_and_not_what_has_its_name_now() {
         let dir = tempfile::tempdir().unwrap();
@@ -301,7 +301,7 @@ mod tests {
         assert!(there.is_descriptor());
         there.open_found().unwrap().write_all(b"second\n").unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "first\nsecond\n");
-        // No link has a path to a pipe.
+        // No path leads to a pipe.
         let there = by_dev(writer.as_raw_fd());
         assert_eq!(there.kind().unwrap(), Some(FileType::Fifo));
         there.open_found().unwrap().write_all(b"through").unwrap();

@@ -1,4 +1,4 @@
-//! Helper processes: the same binary, which waits for the process that started it to end, and then cleans up.
+//! Helper processes: the same binary, which waits until the process that started it has ended, and then cleans up.
 
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
@@ -18,7 +18,7 @@ pub fn helper(path: &Path, env: &[Secret]) -> Option<Child> {
     helper.process_group(0).current_dir("/").spawn().ok()
 }
 
-/// Waits until the pipe closes: nothing is ever written to it, and it closes when the parent is gone.
+/// Waits until the pipe closes. Nothing is ever written to it; it closes when the parent is gone.
 pub(crate) fn wait_for_parent() {
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);

@@ -1,7 +1,7 @@
-//! Which files this process reads or measures, so that no result takes the place of one of them.
+//! Which files this process reads or measures, so that no result overwrites one of them.
 //!
-//! What reads a file for a user notes it here. A command line does not say which those are: a job file includes others, names
-//! the files of its jobs, and a group of runs is one argument.
+//! Code that reads a file for a user registers it here. The command line alone does not show which files those are: a
+//! job file includes others and names the files of its jobs, and a group of runs is one argument.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,15 +10,16 @@ use std::sync::{Mutex, PoisonError};
 
 #[derive(Default)]
 struct Inputs {
-    /// Device and inode of files that are there, whatever other names they have.
+    /// Device and inode of existing files, whatever other names they have.
     files: BTreeSet<(u64, u64)>,
-    /// Places of files that are yet to be made.
+    /// Places of files that do not exist yet.
     places: BTreeSet<PathBuf>,
 }
 
 static INPUTS: Mutex<Inputs> = Mutex::new(Inputs { files: BTreeSet::new(), places: BTreeSet::new() });
 
-/// Notes the file at a path, which need not be there yet. What is no regular file cannot be replaced, and is left out.
+/// Registers the file at a path, which need not exist yet. Anything but a regular file cannot be replaced and is left
+/// out.
 pub fn note(path: &Path) {
     let mut inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
     match path.metadata() {
@@ -28,7 +29,7 @@ pub fn note(path: &Path) {
     }
 }
 
-/// Whether a path leads to a file that was noted.
+/// Whether a path leads to a registered file.
 pub fn has(path: &Path) -> bool {
     let inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
     let is_there = path.metadata().is_ok_and(|found| inputs.files.contains(&(found.dev(), found.ino())));

@@ -17,7 +17,7 @@ const TRIES_NS: u64 = 30_000_000_000;
 /// Runs the helper: waits for its parent to end, then cleans up what is left.
 pub fn janitor(path: &Path) -> Result<ExitCode> {
     let scratch = is_scratch(path);
-    anyhow::ensure!(scratch || journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
+    anyhow::ensure!(scratch || journal::is_ours(path), "not a scratch directory or a journal of qd1");
     wait_for_parent();
     // A server that ends with the parent may still write there for a moment.
     let until_ns = clock::now_ns() + TRIES_NS;

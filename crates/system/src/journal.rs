@@ -1,11 +1,12 @@
-//! The changes this program makes to the system and has to undo, each recorded before it is made.
+//! The changes that this program makes to the system and has to undo, each recorded before it is made.
 //!
-//! A run keeps a file of its own in the state directory, locked while it lives. Dropping the journal undoes everything,
-//! the last change first, and removes the file: at the end of a run, after an error or a panic. If the run is killed, a
-//! helper process (the same binary) sees its pipe close and does it; if that is killed too, or the power fails, `qd1
-//! restore` does, or the next run that keeps a journal. Undoing checks what exists now, so that doing it twice is
-//! harmless, and each change names something that only we can have made. Each line has a checksum: what is not understood
-//! is reported and kept, and what is, is undone. A journal that another user could have written is not obeyed.
+//! Each run keeps its own file in the state directory, locked while the run lives. Dropping the journal undoes
+//! everything, the last change first, and removes the file: at the end of a run, after an error or a panic. If the run
+//! is killed, a helper process (the same binary) sees its pipe close and undoes the changes; if that is killed too, or
+//! the power fails, `qd1 restore` does, or the next run that keeps a journal. Undoing checks what exists now, so that
+//! doing it twice is harmless, and each change names something that only we can have made. Each line has a checksum:
+//! lines that are understood are undone, the others are reported and kept. A journal that another user could have
+//! written is ignored.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -26,9 +27,9 @@ use qd1_model::{Problem, ProblemKind};
 
 pub use crate::change::{Change, POOL_PREFIX, Secret};
 
-/// End of a journal's name.
+/// Suffix of a journal's name.
 const SUFFIX: &str = ".journal";
-/// No journal is as long as this, bytes: a run makes a few dozen changes.
+/// Upper bound on the length of a journal, bytes: a run makes a few dozen changes.
 const LONGEST: u64 = 16 << 20;
 
 /// A line of a journal.
@@ -51,9 +52,10 @@ pub struct Journal {
     made: Vec<Change>,
     helper: Option<Child>,
     secrets: Vec<Secret>,
-    /// The scratch directories of this run by their paths: wherever they are now.
+    /// The scratch directories of this run by their original paths, wherever they are now.
     held: Vec<(PathBuf, Held)>,
-    /// Descriptors kept for undoing: it opens directories and starts programs, also where the run has used up all others.
+    /// Descriptors reserved for undoing, which must open directories and start programs even if the run has used up all
+    /// others.
     reserve: Vec<File>,
 }
 
@@ -63,7 +65,7 @@ const RESERVE: usize = 8;
 /// Takes them.
 ///
 /// # Errors
-/// When there are too few; the message says what to do.
+/// When too few are left; the message says what to do.
 pub(crate) fn reserve() -> Result<Vec<File>> {
     (0..RESERVE).map(|_| File::open("/dev/null")).collect::<std::io::Result<_>>().map_err(|error| {
         let message = format!(
@@ -76,16 +78,16 @@ pub(crate) fn reserve() -> Result<Vec<File>> {
 /// Returns the directory of the journals.
 fn dir() -> Result<PathBuf> {
     let state = state::state_dir(|name| std::env::var_os(name));
-    Ok(state.context("there is no place for journals; set HOME, or XDG_STATE_HOME to a directory")?.join("journal"))
+    Ok(state.context("there is no place for journals; set HOME, or set XDG_STATE_HOME to a directory")?.join("journal"))
 }
 
-/// Refuses journals that another user could have written: they say what is unmounted, detached and ended.
+/// Refuses journals that another user could have written, since they decide what is unmounted, detached and ended.
 fn must_be_trusted(dir: &Path) -> Result<()> {
     let Some(changeable) = changeable_by_others(dir) else { return Ok(()) };
     let (dir, changeable) = (dir.display(), changeable.display());
     let message = format!(
-        "the journals in {dir} are not trusted: another user can change {changeable}; set XDG_STATE_HOME to a directory \
-         of your own (with sudo, `sudo -H` does)"
+        "cannot trust the journals in {dir}: another user can change {changeable}; set XDG_STATE_HOME to a directory \
+         of your own (with sudo, `sudo -H` does that)"
     );
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
@@ -99,12 +101,12 @@ impl Journal {
         Self::with_secrets(id, command, Vec::new())
     }
 
-    /// Does the same for changes that are undone with these variables, which its helper is given.
+    /// Does the same for changes that need these environment variables to be undone; its helper gets them too.
     ///
     /// # Errors
     /// As [`Journal::open`].
     pub fn with_secrets(id: &str, command: &str, secrets: Vec<Secret>) -> Result<Self> {
-        // Once, since what cannot be undone takes its time and would be tried, and told, again by each step.
+        // Once: changes that cannot be undone take time, and each step would retry and report them again.
         static DEAD_RUNS: Once = Once::new();
         DEAD_RUNS.call_once(undo_dead_runs);
         let open = || -> Result<Self> {
@@ -114,9 +116,9 @@ impl Journal {
             let path = dir.join(format!("{id}{SUFFIX}"));
             let reserve = reserve()?;
             let file = create(&path)?;
-            // After a power cut the file has to have its name.
+            // The file's name must survive a power cut.
             if let Err(error) = File::open(&dir).and_then(|dir| dir.sync_all()) {
-                // Nothing was changed yet, and nobody else would remove it.
+                // Nothing has been changed yet, and nobody else would remove it.
                 let _ = std::fs::remove_file(&path);
                 return Err(error.into());
             }
@@ -128,8 +130,8 @@ impl Journal {
                 return error;
             }
             let message = format!(
-                "cannot keep a journal of what is changed in the system ({error:#}); set XDG_STATE_HOME to a directory \
-                 that can be written"
+                "cannot keep a journal of the changes to the system ({error:#}); set XDG_STATE_HOME to a directory \
+                 that you can write to"
             );
             Problem::new(ProblemKind::Capability, message).into()
         })?;
@@ -137,7 +139,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Records a change. It may only be made after this.
+    /// Records a change, which may be made only after this.
     ///
     /// # Errors
     /// When it cannot be written, or the scratch directory that it is in has been renamed by somebody else.
@@ -147,7 +149,7 @@ impl Journal {
         if !change.is_ours() {
             assert!(change != named, "what is not ours is never undone: {change:?}");
             let message = format!(
-                "the scratch directory was renamed by another user, so this is left undone: {}; choose a directory that \
+                "the scratch directory was renamed by another user, so this is not done: {}; choose a directory that \
                  only you can change",
                 serde_json::to_string(&change)?
             );
@@ -196,10 +198,10 @@ impl Journal {
                 }
             }
         }
-        // They are tried again at the end, and the journal is kept as long as they remain.
+        // They are retried at the end, and the journal is kept as long as any remain.
         self.made.extend(stuck.into_iter().rev());
         self.reserve = reserve().unwrap_or_default();
-        ensure!(failed.is_empty(), "{}; `qd1 restore` tries again", failed.join("; "));
+        ensure!(failed.is_empty(), "{}; run `qd1 restore` to try again", failed.join("; "));
         Ok(())
     }
 
@@ -218,7 +220,8 @@ impl Drop for Journal {
             Err(error) => drop(writeln!(std::io::stderr(), "qd1: not everything was undone: {error:#}")),
         }
         if let Some(helper) = &mut self.helper {
-            // It waits for the lock and then finds no journal; if something stays busy, it continues without us.
+            // The helper waits for the lock and then finds no journal; if something stays busy, it continues without
+            // us.
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
             drop(helper.stdin.take());
             if undone.is_ok() {
@@ -284,11 +287,11 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
     }
     restored.failed.extend(unknown.iter().map(|line| {
         let path = path.display();
-        format!("line {line} of {path} is damaged or of a newer qd1; undo by hand what it names, and remove the file")
+        format!("line {line} of {path} is damaged or from a newer qd1; undo what it names by hand and remove the file")
     }));
     if !dry_run && restored.failed.len() == before {
         match std::fs::remove_file(path) {
-            // The run that was ending has removed it.
+            // The run, which was ending, has removed it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             removed => removed.context("cannot be removed")?,
         }
@@ -296,14 +299,14 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
     Ok(())
 }
 
-/// Undoes what dead runs left, as far as possible, and says what.
+/// Undoes what dead runs left behind, as far as possible, and reports it.
 fn undo_dead_runs() {
-    // Journals that cannot be trusted are an error of the new one's too.
+    // If the journals cannot be trusted, creating the new one fails too.
     let Ok(restored) = restore_dead(false) else { return };
     // Nobody may be listening; the run goes on.
     let say = |what: &str, line: &str| drop(writeln!(std::io::stderr(), "qd1: {what}: {line}"));
     restored.undone.iter().for_each(|line| say("from an earlier run", line));
-    restored.failed.iter().for_each(|line| say("of an earlier run, `qd1 restore` tries again", line));
+    restored.failed.iter().for_each(|line| say("left by an earlier run (to retry: `qd1 restore`)", line));
 }
 
 /// Creates a journal and locks it.
@@ -311,15 +314,15 @@ fn create(path: &Path) -> Result<File> {
     for _ in 0..100 {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        // Until it was locked, another run could take it for a dead one's, and remove it.
+        // Until it was locked, another run could take it for that of a dead run and remove it.
         if file.metadata()?.nlink() > 0 {
             return Ok(file);
         }
     }
-    bail!("another program removes {} again and again", path.display())
+    bail!("another program keeps removing {}", path.display())
 }
 
-/// Opens a journal; `None` if it is gone. A link or a fifo of such a name is none.
+/// Opens a journal; `None` if it is gone. A link or a fifo with such a name does not count.
 fn open(path: &Path) -> Result<Option<File>> {
     use rustix::fs::OFlags;
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -329,20 +332,20 @@ fn open(path: &Path) -> Result<Option<File>> {
     };
     let found = file.metadata()?;
     let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
-    ensure!(found.is_file() && is_own, "is not a journal of this user; remove it");
+    ensure!(found.is_file() && is_own, "does not belong to this user; remove it");
     Ok(Some(file))
 }
 
-/// The changes that a journal's text leaves in effect.
+/// The changes that are still in effect according to a journal's text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Remaining {
-    /// Those that are understood, the first one first.
+    /// Those that are understood, the oldest first.
     pub made: Vec<Change>,
-    /// The numbers, from 1, of the lines that are not.
+    /// The numbers, from 1, of the lines that are not understood.
     pub unknown: Vec<usize>,
 }
 
-/// Returns a line as it is written: its checksum and itself.
+/// Returns a line as it is written: its checksum, then the line itself.
 fn encode(line: &Line) -> Result<String> {
     let json = serde_json::to_string(line)?;
     Ok(format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes())))
@@ -355,8 +358,8 @@ fn decode(line: &[u8]) -> Option<Line> {
     (sum == crc32c::crc32c(json.as_bytes())).then(|| serde_json::from_str(json).ok())?
 }
 
-/// Reads a journal. A last line that was cut off stands for a change that was never made. Behind a line that is not
-/// understood nobody knows which change was undone, so that none counts as undone: undoing one twice is harmless.
+/// Reads a journal. A truncated last line stands for a change that was never made. After a line that is not understood
+/// nobody knows which changes were undone, so none count as undone: undoing one twice is harmless.
 pub fn remaining(text: &[u8]) -> Remaining {
     let mut remaining = Remaining::default();
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -371,7 +374,7 @@ pub fn remaining(text: &[u8]) -> Remaining {
     remaining
 }
 
-/// Returns true if the path is that of a journal of ours.
+/// Returns true if the path is that of one of our journals.
 pub fn is_ours(path: &Path) -> bool {
     is_journal(path) && path.parent().is_some_and(|dir| dir.ends_with("qd1/journal"))
 }
@@ -412,7 +415,7 @@ mod tests {
         assert_eq!(remaining((whole + cut_off).as_bytes()), expected);
     }
 
-    /// A damaged line hid the changes after it, a byte that is not UTF-8 all of them.
+    /// A damaged line used to hide the changes after it, and a byte that is not UTF-8 hid all of them.
     #[test]
     fn damaged_lines_are_told_and_the_others_undone() {
         let [a, b, c] = ["/a", "/b", "/c"].map(mount);
@@ -486,7 +489,7 @@ mod tests {
         assert_eq!(remaining(&std::fs::read(&path).unwrap()).made, [mount("/a")]);
     }
 
-    /// "Not everything was undone", and exit code 1, though all was.
+    /// It said "Not everything was undone" with exit code 1, although everything was.
     #[test]
     fn on_a_full_disk_what_is_undone_needs_no_line() {
         let dir = tempfile::tempdir().unwrap();
@@ -501,7 +504,7 @@ mod tests {
         assert!(!inside.exists());
     }
 
-    /// Another run found it between its making and its locking, and removed it as that of a dead one.
+    /// Another run found it after it was created and before it was locked, and removed it as that of a dead run.
     #[test]
     fn a_journal_that_was_made_is_there() {
         let dir = tempfile::tempdir().unwrap();
@@ -535,7 +538,7 @@ mod tests {
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();
-        // Nothing that qd1 makes, so it is never undone.
+        // Not something that qd1 makes, so it is never undone.
         let stuck = Change::Mount { point: "/nonexistent".into() };
         journal.write(&Line::Make(stuck.clone())).unwrap();
         journal.made.push(stuck.clone());

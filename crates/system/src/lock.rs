@@ -1,4 +1,4 @@
-//! A lock on a file of its own, which the kernel gives back when the process ends, however it ends.
+//! A lock on a dedicated file, which the kernel releases when the process ends, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::OFlags;
 
-/// Held as long as this lives; then its file is removed. One of a killed process stays, and is in nobody's way.
+/// Held as long as this lives; then its file is removed. The file of a killed process stays, which is harmless.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -27,13 +27,13 @@ impl Lock {
             let file = options.open(path).with_context(|| format!("cannot open {}", path.display()))?;
             let found = file.metadata()?;
             let is_own = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
-            ensure!(is_own, "{} is not a file of this user's; remove it", path.display());
+            ensure!(is_own, "{} does not belong to this user; remove it", path.display());
             match file.try_lock() {
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                // A filesystem without locks cannot tell.
+                // Filesystems without locks cannot say.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
-            // Else whoever had it has removed it meanwhile.
+            // Otherwise its previous holder has removed it in the meantime.
             if is_at(path, &file) {
                 return Ok(Some(Self { path: path.to_owned(), file }));
             }
@@ -42,7 +42,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// While it is locked, so that whoever has opened it meanwhile finds it gone. Another's is left alone.
+    /// While it is locked, so that a process that has opened it in the meantime finds it gone. Another's file is left
+    /// alone.
     fn drop(&mut self) {
         if is_at(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);
@@ -72,13 +73,13 @@ mod tests {
         assert!(held.is_some() && !is_free(&one) && is_free(&other));
         drop(held);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        // What a killed process has left is in nobody's way.
+        // A file left by a killed process is harmless.
         File::create(&one).unwrap();
         assert!(is_free(&one));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
-    /// A name that others can guess must not be theirs to use.
+    /// Others must not be able to take a name that they can guess.
     #[test]
     fn what_is_no_file_of_ours_is_refused() {
         let dir = tempfile::tempdir().unwrap();
@@ -90,7 +91,7 @@ mod tests {
         assert!(Lock::take(&path).is_err(), "nobody reads it");
     }
 
-    /// A process that had lost its own took the other's with it.
+    /// A process that had lost its own file removed another's.
     #[test]
     fn one_that_was_removed_is_not_removed_again() {
         let dir = tempfile::tempdir().unwrap();

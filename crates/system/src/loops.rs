@@ -11,22 +11,22 @@ use crate::tool::{retry_while_busy, tool};
 /// Attaches a loop device to `file`, with direct I/O if possible.
 ///
 /// # Errors
-/// When `losetup` fails, another file came in its place, or the device disappears at once.
+/// When `losetup` fails, another file has taken its place, or the device disappears immediately.
 pub fn attach(file: &Path) -> Result<LoopOver> {
-    let name = file.to_str().context("a file's name that losetup can take")?;
+    let name = file.to_str().context("the file's name is not UTF-8, which losetup needs")?;
     let device = tool("losetup", &["--find", "--show", name])?;
     if !is_over(&device, file)? {
         tool("losetup", &["--detach", &device])?;
-        bail!("another file came in the place of {name}; choose a directory that only you can change");
+        bail!("{name} was replaced by another file; choose a directory that only you can change");
     }
     // The kernel shows where the file is now.
     let file = &std::fs::canonicalize(file)?;
-    // A failure here does not matter: the state is read below, and newer kernels choose direct I/O by themselves.
+    // A failure here does not matter: the state is read below, and newer kernels choose direct I/O on their own.
     let _ = tool("losetup", &["--direct-io=on", &device]);
     let over = Machine::new().loops_over(file);
     over.into_iter()
         .find(|over| over.device == Path::new(&device))
-        .with_context(|| format!("{device} disappeared at once"))
+        .with_context(|| format!("{device} disappeared immediately"))
 }
 
 /// Returns true if the device's data is this very file: losetup looks for it by name a second time.
@@ -50,7 +50,7 @@ pub fn detach(path: &Path) -> Result<bool> {
         // A device in use is detached only when it is released.
         retry_while_busy(|| Ok(machine.loops_over(path).iter().all(|other| other.device != *device)))?
             .then_some(())
-            .with_context(|| format!("{name} is still in use; losetup --detach {name} once it is not"))?;
+            .with_context(|| format!("{name} is still in use; when it is free, run: losetup --detach {name}"))?;
     }
     Ok(!over.is_empty())
 }

@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::tool::retry_while_busy;
 
-/// Mounts `source` on `point` with `options` as mount(8) takes them.
+/// Mounts `source` on `point` with `options` in mount(8)'s syntax.
 ///
 /// # Errors
 /// When mount(2) fails.
@@ -25,7 +25,7 @@ pub fn mount(source: &Path, point: &Path, kind: &str, options: &[&str]) -> Resul
     }
     let data = CString::new(data.join(","))?;
     rustix::mount::mount(source, point, kind, flags, data.as_c_str()).map_err(|errno| match errno {
-        Errno::NODEV => anyhow!("this kernel has no {kind}"),
+        Errno::NODEV => anyhow!("this kernel does not support {kind}"),
         _ => anyhow!("cannot mount {kind} from {} on {}: {errno}", source.display(), point.display()),
     })
 }
@@ -51,7 +51,9 @@ pub fn unmount(dir: &Path) -> Result<bool> {
             Err(errno) => Err(anyhow!("cannot unmount {}: {errno}", point.display())),
         })?
         .then_some(())
-        .with_context(|| format!("{} is still in use; end what uses it (fuser -m lists it)", point.display()))?;
+        .with_context(|| {
+            format!("{} is still in use; end the programs that use it (fuser -m lists them)", point.display())
+        })?;
     }
     Ok(!points.is_empty())
 }

@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::tool::command;
 
-/// How the comment on each schema of ours begins.
+/// Prefix of the comment on each of our schemas.
 pub const MARK: &str = "made by qd1, run";
-/// Nobody waits for ever, whoever holds a lock on our tables.
+/// Never wait forever for a lock that somebody holds on our tables.
 const LIMITS: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
-/// How the names begin.
+/// Prefix of the names.
 const PREFIX: &str = "qd1_";
 
 /// Returns the name of a run's schema.
@@ -19,12 +19,12 @@ pub fn name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// Returns true for a name that qd1 gives.
+/// Returns true for a name that qd1 would choose.
 pub(crate) fn is_ours(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|id| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Drops a schema; returns true if it existed. `server` is a connection string without secrets, which are in `env`, or
+/// Drops a schema; returns true if it existed. `server` is a connection string without secrets; those are in `env` or
 /// where libpq looks for them.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
-//! A directory for files that need names, removed after the run however it ends.
+//! A directory for files that need names, removed after the run, however the run ends.
 //!
 //! Dropping it removes it. If this process is killed, a helper process (the same binary) sees its pipe close and
 //! removes it; if that is killed too, or the power fails, `qd1 restore` does, or the next run in the same place, since
 //! nobody holds the lock any more. Mounts in it are unmounted first, and loop devices over its files are detached. If a
-//! run changes more than its directory, the changes are in a journal of its own, and one helper undoes them all.
+//! run changes more than its directory, the changes are in its own journal, and one helper undoes them all.
 //!
-//! Whoever may rename things in the directory above may put something else in its place at any moment. There it is used
-//! by an open descriptor only, and what is removed is what was made: a directory that was empty when it was opened, or
-//! that holds our mark.
+//! A user who may rename things in the parent directory can replace it at any moment. There it is used only through an
+//! open descriptor, and only what we made is removed: a directory that was empty when it was opened, or that holds our
+//! mark.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -28,9 +28,9 @@ use crate::trust::changeable_by_others;
 use crate::{loops, mounts};
 
 const PREFIX: &str = ".qd1-scratch-";
-/// The file in it that says that qd1 made it. It is made once the directory is locked, and removed last.
+/// The file in it that marks it as made by qd1. It is created once the directory is locked, and removed last.
 const MARK: &str = ".made-by-qd1";
-/// How a file begins that is made to see who owns what we make.
+/// Prefix of a file that is created to see who owns the files we create.
 const OWNER_PROBE: &str = ".qd1-owner-";
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -38,7 +38,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 pub struct Scratch {
     path: PathBuf,
     held: Held,
-    /// Programs that are started while it is open inherit it, so that `path` means the same to them.
+    /// Inherited by programs that are started while it is open, so that `path` means the same to them.
     _inherited: Option<OwnedFd>,
     undone_by: Undone,
 }
@@ -47,9 +47,10 @@ pub struct Scratch {
 enum Undone {
     /// The journal of the whole run, in its order.
     Run,
-    /// A journal of its own.
+    /// Its own journal.
     Own(#[allow(dead_code, reason = "its drop removes the directory")] Journal),
-    /// A helper that only knows its path: there is no place for a journal. With descriptors to undo it by.
+    /// A helper that knows only its path, used where there is no place for a journal; and descriptors reserved for
+    /// undoing.
     Helper(Option<Child>, Vec<File>),
 }
 
@@ -63,7 +64,7 @@ impl Scratch {
         // A run may need several in one place.
         let id = &format!("{id}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let path = place_for(dir, id)?;
-        // What cannot be removed again is not made.
+        // Do not create what could not be removed again.
         drop(journal::reserve()?);
         // Before the directory: after a kill between the two, nobody else would know of it.
         let journal = Journal::open(&format!("{id}-d"), "").and_then(|mut journal| {
@@ -93,19 +94,19 @@ impl Scratch {
         Ok(Self { path, held, _inherited: Some(inherited), undone_by })
     }
 
-    /// Returns it by descriptors of their own.
+    /// Returns it as duplicated descriptors.
     pub(crate) fn held(&self) -> Result<Held> {
         let Held { above, name, dir } = &self.held;
         Ok(Held { above: above.try_clone()?, name: name.clone(), dir: dir.try_clone()? })
     }
 
-    /// Returns its path, for this process and for programs that it starts. It begins at an open descriptor where others
-    /// may rename what is on the way.
+    /// Returns its path, for this process and for programs that it starts. It begins at an open descriptor if others
+    /// may rename a directory on the way.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets everybody pass through it, whatever umask it was created with.
+    /// Lets everybody enter it, whatever umask it was created with.
     ///
     /// # Errors
     /// When its permissions cannot be changed.
@@ -161,8 +162,8 @@ pub(crate) fn is_inside(path: &Path) -> bool {
     path.parent().is_some_and(|parent| parent.ancestors().any(is_scratch))
 }
 
-/// Removes a scratch directory and its contents, after unmounting everything in it. Returns true if it existed: what
-/// else has come to its name is none.
+/// Removes a scratch directory and its contents, after unmounting everything in it. Returns true if it existed;
+/// anything else that has taken its name does not count.
 ///
 /// # Errors
 /// When something in it stays in use; then nothing is removed.
@@ -174,7 +175,7 @@ pub fn clear(dir: &Path) -> Result<bool> {
     }
 }
 
-/// A scratch directory by its descriptors: what its name means does not matter any more.
+/// A scratch directory by its descriptors: what its name refers to no longer matters.
 pub(crate) struct Held {
     above: OwnedFd,
     name: PathBuf,
@@ -182,7 +183,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Makes a directory, which nobody else may remove from then on.
+    /// Creates a directory, which nobody else may remove from then on.
     fn make(path: &Path) -> Result<Self> {
         let (above, name) = split(path)?;
         mkdirat(&above, &name, Mode::RWXU)?;
@@ -200,10 +201,10 @@ impl Held {
         // Another directory of ours may have been put in its place.
         ensure!(
             self.is_own()? && self.is_empty()?,
-            "another directory came in its place; choose a directory of your own"
+            "it was replaced by another directory; choose a directory of your own"
         );
-        // Another run may look at it at this moment. Where there are no locks (some network filesystems), it leaves it
-        // alone too.
+        // Another run may look at it at this moment. Without locks (some network filesystems), that run leaves it alone
+        // as well.
         let locked = || match flock(&self.dir, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(false),
             _ => Ok(true),
@@ -213,7 +214,7 @@ impl Held {
         Ok(())
     }
 
-    /// Opens one that exists; `None` if nothing of that name was made by qd1.
+    /// Opens an existing one; `None` if nothing with that name was made by qd1.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         let Ok((above, name)) = split(path) else { return Ok(None) };
         let dir = match openat(&above, &name, DIRECTORY, Mode::empty()) {
@@ -225,14 +226,15 @@ impl Held {
         Ok(is_made_by_qd1.then_some(held))
     }
 
-    /// Whether its owner is who owns what we make: where everybody may write, such a name could be anybody's.
+    /// Whether its owner is the one who owns the files we create: where everybody may write, anybody could use such a
+    /// name.
     fn is_own(&self) -> Result<bool> {
         let owner = fstat(&self.dir)?.st_uid;
         Ok(owner == rustix::process::geteuid().as_raw() || self.owner_given() == Some(owner))
     }
 
-    /// Who owns what we make in it: some filesystems choose that themselves (vfat with `uid=`, NFS that squashes root),
-    /// and only making something tells.
+    /// Who owns the files we create in it: some filesystems choose that themselves (vfat with `uid=`, NFS that squashes
+    /// root), and only creating something shows it.
     fn owner_given(&self) -> Option<u32> {
         let name = format!("{OWNER_PROBE}{}", std::process::id());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -241,7 +243,7 @@ impl Held {
         owner.ok()
     }
 
-    /// Whether nothing is in it but what a run leaves there that was killed while it made it.
+    /// Whether it contains nothing except what a run leaves there when it is killed while creating it.
     fn is_empty(&self) -> Result<bool> {
         for entry in std::fs::read_dir(self.path())? {
             if !entry?.file_name().as_bytes().starts_with(OWNER_PROBE.as_bytes()) {
@@ -259,7 +261,7 @@ impl Held {
         descriptor_path(self.dir.as_fd())
     }
 
-    /// Returns where it is now, as the tables of mounts and loop devices have it; `None` if it is gone.
+    /// Returns where it is now, as mountinfo and loop devices show it; `None` if it is gone.
     pub(crate) fn place(&self) -> Result<Option<PathBuf>> {
         let place = std::fs::read_link(self.path())?;
         Ok((fstat(&self.dir)?.st_nlink > 0).then_some(place))
@@ -270,13 +272,13 @@ impl Held {
         let Some(place) = self.place()? else { return Ok(()) };
         mounts::unmount(&place)?;
         loops::detach(&place)?;
-        // Of a file that was just closed, a filesystem in user space may keep one of another name for a moment; a program
+        // A filesystem in user space may keep a just closed file under another name for a moment, and a program
         // whose parent was killed may still write.
         let is_removed = retry_while_busy(|| {
             if !self.remove_contents(&place)? {
                 return Ok(false);
             }
-            // Or where somebody has moved it; only an empty directory is removed so.
+            // Or wherever somebody has moved it; only an empty directory can be removed this way.
             let removed = unlinkat(&self.above, &self.name, AtFlags::REMOVEDIR).or_else(|_| rustix::fs::rmdir(&place));
             Ok(removed.is_ok() || fstat(&self.dir)?.st_nlink == 0)
         })?;
@@ -302,7 +304,7 @@ impl Held {
     }
 }
 
-/// Removes an entry of a directory that only this user can change; false when something was made in it meanwhile.
+/// Removes an entry of a directory that only this user can change; false when something was created in it meanwhile.
 fn remove(entry: &std::fs::DirEntry) -> std::io::Result<bool> {
     let removed = if entry.file_type()?.is_dir() {
         std::fs::remove_dir_all(entry.path())
@@ -318,7 +320,7 @@ fn remove(entry: &std::fs::DirEntry) -> std::io::Result<bool> {
 
 /// Returns the directory above, open, and the last name of a path.
 fn split(path: &Path) -> Result<(OwnedFd, PathBuf)> {
-    let (dir, name) = path.parent().zip(path.file_name()).context("no directory above it")?;
+    let (dir, name) = path.parent().zip(path.file_name()).context("it has no parent directory")?;
     let above = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok((above, name.into()))
 }
@@ -334,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes one as a run would that then dies: nobody holds its lock.
+    /// Creates one like a run that then dies: nobody holds its lock.
     fn dead(dir: &Path, id: &str) -> PathBuf {
         let path = dir.join(format!("{PREFIX}{id}"));
         drop(Held::make(&path).unwrap());
@@ -347,7 +349,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dead = dead(dir.path(), "dead");
         let alive = Held::make(&dir.path().join(".qd1-scratch-alive")).unwrap();
-        // A program that another test starts holds the lock until it is another program.
+        // A process that another test starts holds the lock until it calls exec.
         let is_removed = retry_while_busy(|| {
             clear_leftovers(dir.path());
             Ok(!dead.exists())
@@ -355,7 +357,8 @@ mod tests {
         assert!(is_removed.unwrap() && alive.has_mark());
     }
 
-    /// On a filesystem that chooses owners, a run that was killed as it looked who the owner is left its directory.
+    /// On a filesystem that chooses owners, a run that was killed while it determined the owner left its directory
+    /// behind.
     #[test]
     fn one_that_was_not_finished_is_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -365,7 +368,8 @@ mod tests {
         assert!(clear(&path).unwrap() && !path.exists());
     }
 
-    /// What a server's process wrote whose parent had been killed: "Directory not empty", and it was left.
+    /// A server's process whose parent had been killed was still writing: "Directory not empty", and the directory
+    /// stayed.
     #[test]
     fn one_that_is_still_written_is_removed_once_it_is_not() {
         let dir = tempfile::tempdir().unwrap();
@@ -388,7 +392,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Whoever owned the directory above could give any directory of root's such a name, and root removed it.
+    /// The owner of the parent directory could give any of root's directories such a name, and root removed it.
     #[test]
     fn a_directory_that_qd1_did_not_make_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
@@ -410,7 +414,7 @@ mod tests {
         assert!(!clear(&link).unwrap() && others_elsewhere.join("f00000001").exists() && link.is_symlink());
     }
 
-    /// The owner of the directory above renamed it and put a link there: root wrote and removed where that led.
+    /// The owner of the parent directory renamed it and put a link there: root wrote and removed wherever that led.
     #[test]
     fn what_comes_in_its_place_is_neither_written_nor_removed() {
         let dir = tempfile::tempdir().unwrap();
@@ -441,7 +445,7 @@ mod tests {
         assert_eq!(std::fs::metadata(scratch.path()).unwrap().mode() & 0o777, 0o700);
     }
 
-    /// Between making and locking one, another run removed it: 4 of 180 with six runs at once.
+    /// Another run removed one between its creation and its locking: 4 of 180 with six runs in parallel.
     #[test]
     fn runs_at_once_leave_each_others_directories_alone() {
         let dir = tempfile::tempdir().unwrap();

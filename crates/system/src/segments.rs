@@ -1,6 +1,6 @@
-//! Shared memory that a PostgreSQL server or its initdb leaves when it is killed: files in /dev/shm and System V segments,
-//! under names that it draws. Ours are those of its user that look like a server's, were not there before, and that
-//! nobody has any more: its user may keep other segments that nobody has for the moment.
+//! Shared memory that a PostgreSQL server or its initdb leaves behind when it is killed: files in /dev/shm and System V
+//! segments, under random names. Ours are those of its user that look like a server's, were not there before, and are
+//! no longer attached anywhere: its user may keep other segments that are not attached at the moment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +15,11 @@ use crate::journal::{Change, Journal};
 use crate::tool::tool;
 
 const MEMORY: &str = "/dev/shm";
-/// How the server names its files there; a number follows.
+/// Prefix of the server's files there; a number follows.
 const PREFIX: &str = "PostgreSQL.";
 /// Bytes and permissions of its System V segment, which marks its data directory as in use (`PGShmemHeader`).
 const MARK: (u64, &str) = (56, "600");
-/// A server that is ending, and one that is just starting, get so long.
+/// How long a server may take to exit, or to start.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSES: u32 = 8;
 
@@ -34,7 +34,8 @@ pub struct Segments {
     ids: BTreeSet<u32>,
 }
 
-/// Journals that a server of user `uid` is about to run. What is left of it is removed when the journal is dropped.
+/// Records in the journal that a server of user `uid` is about to run. What it leaves is removed when the journal is
+/// dropped.
 ///
 /// # Errors
 /// When the journal cannot be written.
@@ -50,12 +51,12 @@ struct Listed {
     creator: u32,
     attached: u32,
     uid: u32,
-    /// Whether it is such as a server makes.
+    /// Whether it looks like one that a server makes.
     is_mark: bool,
 }
 
 impl Segments {
-    /// Returns those of user `uid` that there are now and are wanted.
+    /// Returns the existing ones of user `uid` that match.
     fn of(uid: u32, is_wanted: impl Fn(&Use<'_>) -> bool) -> Self {
         let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
         let ids = parse(&list).filter(|listed| listed.is_mark && listed.uid == uid);
@@ -69,12 +70,12 @@ impl Segments {
         Self { uid, files: names.collect(), ids }
     }
 
-    /// Whether the names are such as a server draws.
+    /// Whether the names look like those that a server chooses.
     pub(crate) fn is_ours(&self) -> bool {
         self.files.iter().all(|name| is_drawn(name))
     }
 
-    /// Removes what has come since and nobody has; returns what that was.
+    /// Removes those that have appeared since and are not attached; returns what was removed.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -87,7 +88,7 @@ impl Segments {
         };
         let all = || left(&|_| true);
         let orphans = || left(&|one| one.is_over());
-        // Ours may still be ending, and another's begins without having what it has just made.
+        // Our server may still be exiting, and another's is not yet attached to what it has just made.
         let mut before = orphans();
         for _ in 0..PAUSES {
             if all() == Default::default() {
@@ -116,14 +117,14 @@ impl Segments {
     }
 }
 
-/// One segment, to be asked who has it.
+/// One segment, to find out who has it attached.
 enum Use<'a> {
     File(&'a str),
     Id(&'a Listed),
 }
 
 impl Use<'_> {
-    /// Whether nobody has it, nor will.
+    /// Whether nobody has it attached or will attach it.
     fn is_over(&self) -> bool {
         match self {
             Self::Id(listed) => listed.attached == 0 && !Path::new(&format!("/proc/{}", listed.creator)).exists(),
@@ -140,7 +141,7 @@ fn is_drawn(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// The segments of a list: key, id, permissions, size, creator, last user, processes that have it, user, ...
+/// The segments of a list: key, id, permissions, size, creator, last user, attached processes, user, ...
 fn parse(list: &str) -> impl Iterator<Item = Listed> {
     list.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn only_what_came_later_and_nobody_has_is_removed() {
         let uid = rustix::process::getuid().as_raw();
-        // No server draws these: it has 31 bits.
+        // No server chooses these: its numbers have 31 bits.
         let name = |number: u32| format!("{MEMORY}/{PREFIX}{}", u32::MAX - 100 - number);
         let files = [name(std::process::id() % 1000), name(1000 + std::process::id() % 1000), name(3000)];
         fs::write(&files[0], "before").unwrap();

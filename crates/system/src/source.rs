@@ -1,8 +1,8 @@
 //! Files that the user names to be read: results, histories, suites, thresholds, prices, scripts.
 //!
-//! They may come from anybody. A device has no end, a fifo waits for a writer that never comes, and a file may be as large
-//! as the disk it is on; so all of them are opened and read here, and nothing is read before its kind and its size are
-//! known. A pipe of this process is read too, such as that of a shell's `<(command)`: somebody writes to it.
+//! They may come from anybody. A device has no end, a fifo waits for a writer that never comes, and a file may be as
+//! large as the disk it is on. So all of them are opened and read here, and nothing is read before its type and size
+//! are known. A pipe of this process, such as that of a shell's `<(command)`, is read too, since somebody writes to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -14,9 +14,9 @@ use rustix::fs::OFlags;
 
 use crate::inputs;
 
-/// Where the descriptors of this process have names.
+/// Where this process's descriptors have names.
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/dev/stdin"];
-/// Room that is made for what comes through a pipe, whose size nobody knows.
+/// Initial capacity for what comes through a pipe, whose size is unknown.
 const PIPE_ROOM: u64 = 64 << 10;
 
 /// A kind of file, and how large one may be.
@@ -24,19 +24,19 @@ const PIPE_ROOM: u64 = 64 << 10;
 pub struct Kind {
     /// What it is called in messages, with its article.
     pub name: &'static str,
-    /// Bytes of one at most.
+    /// Maximum size of one, bytes.
     pub most: u64,
 }
 
 /// Opens a file to be read.
 ///
 /// # Errors
-/// When it cannot be opened, is neither a regular file nor a pipe of this process, or is larger than its kind may be.
+/// When it cannot be opened, is neither a regular file nor a pipe of this process, or is too large for its kind.
 pub fn open(path: &Path, kind: Kind) -> Result<File, Problem> {
     let cannot = |error: io::Error| cannot(path, &error);
-    // Before it is opened: to open a device may already do something.
+    // Before it is opened: opening a device may already have an effect.
     let is_pipe = is_readable(path, &path.metadata().map_err(cannot)?)?;
-    // Should a fifo be there by now, opening it must not wait; of a pipe it is the reading that has to.
+    // If a fifo is there by now, opening it must not block; for a pipe, reading must.
     let flags = if is_pipe { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(cannot)?;
     let found = file.metadata().map_err(cannot)?;
@@ -53,7 +53,7 @@ pub fn read(path: &Path, kind: Kind) -> Result<Vec<u8>, Problem> {
     let file = open(path, kind)?;
     let size = file.metadata().map_or(0, |found| found.len());
     let mut bytes = Vec::with_capacity(size.max(PIPE_ROOM).min(kind.most) as usize + 1);
-    // One byte more tells a file that is too large from one that just fits; it may have grown.
+    // One extra byte distinguishes a file that is too large from one that just fits; it may have grown.
     file.take(kind.most + 1).read_to_end(&mut bytes).map_err(|error| cannot(path, &error))?;
     if bytes.len() as u64 > kind.most { Err(too_large(path, kind)) } else { Ok(bytes) }
 }
@@ -69,7 +69,7 @@ pub fn read_text(path: &Path, kind: Kind) -> Result<String, Problem> {
     })
 }
 
-/// Whether it is a pipe of this process, which is read as well as a regular file; anything else is refused.
+/// Whether it is a pipe of this process, which can be read like a regular file; anything else is refused.
 fn is_readable(path: &Path, found: &std::fs::Metadata) -> Result<bool, Problem> {
     let kind = found.file_type();
     let what = match kind {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save";
+const ELSEWHERE: &str = "set QD1_STORE to a file that you can write, or use --no-save";
 
-/// Returns the path of the history: `$QD1_STORE`, else `$XDG_STATE_HOME/qd1/history.db`, else
+/// Returns the path of the history: `$QD1_STORE`, otherwise `$XDG_STATE_HOME/qd1/history.db`, otherwise
 /// `~/.local/state/qd1/history.db`. `env` looks up a variable; an empty one counts as absent, and so does a relative
 /// XDG path, as the XDG standard requires.
 pub fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
@@ -15,7 +15,7 @@ pub fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     if let Some(path) = var("QD1_STORE") {
         return Ok(path);
     }
-    let state = state_dir(env).with_context(|| format!("no place for the history; {ELSEWHERE}"))?;
+    let state = state_dir(env).with_context(|| format!("there is no place for the history; {ELSEWHERE}"))?;
     Ok(state.join("history.db"))
 }
 

@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use qd1_clock as clock;
 use qd1_model::Bytes;
 
-/// Longest time to wait: what is busy for longer is kept busy by somebody else.
+/// Longest time to wait: anything busy for longer is in use by somebody else.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Directories of administrators' programs, which the PATH of other users may lack.
+/// Directories with administration programs, which may not be in other users' PATH.
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Returns the path of `program`; `None` when it is not installed.
@@ -29,7 +29,7 @@ pub fn memory() -> Bytes {
     Bytes(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1))))
 }
 
-/// Returns a command that outlives Ctrl-C in the terminal: its work is finished or undone, not interrupted.
+/// Returns a command that survives Ctrl-C in the terminal: its work is finished or undone, not interrupted.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
     command.stdin(Stdio::null()).process_group(0);
@@ -39,7 +39,7 @@ pub fn command(program: &str) -> Command {
 /// Runs a program to its end and returns its output, stdout before stderr.
 ///
 /// # Errors
-/// When it cannot be started or fails; the message has its output.
+/// When it cannot be started or fails; the message includes its output.
 pub fn tool(program: &str, args: &[&str]) -> Result<String> {
     let output = command(program).args(args).output().with_context(|| format!("cannot run {program}"))?;
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());

@@ -1,5 +1,5 @@
-//! Which directories only this user and root can change. Where others can, they choose what a name means from one
-//! moment to the next: a link in its place, and root writes wherever that leads.
+//! Which directories only this user and root can change. Where others can, they decide what a name refers to from one
+//! moment to the next: they can put a link in its place, and root writes wherever that leads.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
-/// Returns the directory on `path`, or the path itself, in which another user than root and this one may rename what
-/// this user makes; `None` when there is none. Links are resolved first; a path that does not exist has one.
+/// Returns the directory on `path`, or the path itself, in which a user other than root and this one may rename what
+/// this user creates; `None` when there is none. Links are resolved first; a path that does not exist counts as one.
 pub fn changeable_by_others(path: &Path) -> Option<PathBuf> {
     let Ok(path) = std::fs::canonicalize(path) else { return Some(path.to_owned()) };
     path.ancestors().find(|dir| !is_safe(dir)).map(Path::to_owned)
 }
 
-/// As root, returns the directory on the path (or on its part that exists) in which another user may put a link that
-/// leads root elsewhere; `None` for other users and where there is none.
+/// As root, returns the directory on the path (or on its existing part) in which another user may put a link that leads
+/// root elsewhere; `None` for other users and if there is none.
 pub fn leads_root_astray(path: &Path) -> Option<PathBuf> {
     if !geteuid().is_root() { None } else { changeable_by_others(&existing_part(path)) }
 }
@@ -29,7 +29,7 @@ pub fn existing_part(path: &Path) -> PathBuf {
     whole.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Returns the usual directory for temporary files, or /tmp where others could rename what is in the usual one.
+/// Returns the usual directory for temporary files, or /tmp if others could rename things in the usual one.
 pub fn temp_dir() -> PathBuf {
     let usual = std::env::temp_dir();
     if changeable_by_others(&usual).is_some() { PathBuf::from("/tmp") } else { usual }
@@ -41,8 +41,8 @@ fn is_safe(dir: &Path) -> bool {
     only_ours((found.uid(), found.gid()), found.mode(), us)
 }
 
-/// Whether only root and this user can rename what they make in a directory. In a sticky one, such as /tmp, each may
-/// rename only what is their own. Where every user has a group of their own, directories are often open to it.
+/// Whether only root and this user can rename what they create in a directory. In a sticky one, such as /tmp, users may
+/// rename only what they own. Where each user has a private group, directories are often writable by it.
 fn only_ours((uid, gid): (u32, u32), mode: u32, (own_uid, own_gid): (u32, u32)) -> bool {
     let is_own_group = own_uid != 0 && (uid, gid) == (own_uid, own_gid);
     let others = if is_own_group { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITES };

@@ -1,4 +1,4 @@
-//! The user that a server runs as if it refuses root, and whether that user can open the directory that is measured.
+//! The user that a server runs as if it refuses to run as root, and whether that user can open the measured directory.
 
 use std::fs::Metadata;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use qd1_model::{Problem, ProblemKind};
 
-/// Who runs what has no user of its own.
+/// The user for programs that have no user of their own.
 const NOBODY: &str = "nobody";
 
 /// A user of this machine.
@@ -24,16 +24,17 @@ pub struct User {
     pub gid: u32,
 }
 
-/// Returns the user for a server, by default `own`, its own one: `None` when qd1 does not run as root, since the server then runs as the same user.
+/// Returns the user for a server, by default its own user `own`; `None` when qd1 does not run as root, since the server
+/// then runs as the same user.
 ///
 /// # Errors
-/// When root names a user that does not exist, no usual user exists, or another user than root names one.
+/// When root names a user that does not exist, when no usual user exists, or when a user other than root names one.
 pub fn for_server(named: Option<&str>, own: &str) -> Result<Option<User>> {
     let is_root = rustix::process::geteuid().is_root();
     match (is_root, named) {
         (false, None) => return Ok(None),
         (false, Some(name)) => {
-            let message = format!("--user {name}: only root can choose; leave it out, and the server runs as you");
+            let message = format!("--user {name}: only root can choose; leave it out to run the server as yourself");
             return Err(Problem::usage(message).into());
         }
         (true, _) => {}
@@ -44,14 +45,14 @@ pub fn for_server(named: Option<&str>, own: &str) -> Result<Option<User>> {
         let found = find(&passwd, name).filter(|user| user.uid != 0);
         return match found {
             Some(user) => Ok(Some(user)),
-            None => Err(Problem::usage(format!("--user {name}: no such user, other than root, in /etc/passwd")).into()),
+            None => Err(Problem::usage(format!("--user {name}: not a user in /etc/passwd other than root")).into()),
         };
     }
     match [own, NOBODY].iter().find_map(|name| find(&passwd, name)) {
         Some(user) => Ok(Some(user)),
         None => {
             let message = format!(
-                "the server refuses to run as root, and there is neither a user {own} nor a user {NOBODY}; name one with \
+                "the server refuses to run as root, and neither user {own} nor user {NOBODY} exists; name another with \
                  --user, or run qd1 as an ordinary user"
             );
             Err(Problem::new(ProblemKind::Capability, message).into())
@@ -66,7 +67,7 @@ fn find(passwd: &str, wanted: &str) -> Option<User> {
     Some(User { name: wanted.to_owned(), uid: fields.get(2)?.parse().ok()?, gid: fields.get(3)?.parse().ok()? })
 }
 
-/// A path to a directory that a server's user can open, for as long as this lives.
+/// A path to a directory that a server's user can open while this lives.
 #[derive(Debug)]
 pub struct ReachablePath {
     path: PathBuf,
@@ -110,13 +111,13 @@ impl User {
         let Some(dir) = self.closed_parent(path) else { return Ok(()) };
         let (name, dir) = (&self.name, dir.display());
         let message = format!(
-            "the server runs as the user {name}, who cannot enter {dir}; set TMPDIR to a directory that everybody can \
-             enter, let them (chmod o+x {dir}), or name another user with --user"
+            "the server runs as user {name}, who cannot enter {dir}; set TMPDIR to a directory that everybody can \
+             enter, open this one (chmod o+x {dir}), or name another user with --user"
         );
         Err(Problem::new(ProblemKind::Capability, message).into())
     }
 
-    /// Returns the uppermost directory of a path that the user cannot enter.
+    /// Returns the topmost directory of a path that the user cannot enter.
     fn closed_parent<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         let closed = |dir: &&Path| std::fs::metadata(dir).is_ok_and(|found| !self.can_enter(&found));
         path.ancestors().filter(closed).last()

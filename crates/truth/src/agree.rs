@@ -1,5 +1,5 @@
-//! Do checks of one disk agree? Reports of runs one after another: how often their intervals hold the figure of all of
-//! them together, how often those of two overlap, and how often two runs give one verdict.
+//! Do checks of one disk agree? From reports of consecutive runs: how often their intervals contain the figure of all
+//! of them together, how often the intervals of two runs overlap, and how often two runs give the same verdict.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub fn of_reports(reports: &[Report]) -> String {
     let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
     let _ = writeln!(
         text,
-        "  the figure of all is held in {:.1} % of {printed} intervals (target 90 %), {:.1} % of {pairs} pairs overlap (95 %)",
+        "  {:.1} % of {printed} intervals hold the figure of all runs (target 90 %), {:.1} % of {pairs} pairs overlap (95 %)",
         percent(held, printed),
         percent(overlap, pairs)
     );
@@ -90,13 +90,13 @@ fn verdicts(text: &mut String, reports: &[Report]) {
     let percent = |part: usize| 100.0 * f64::from(part as u32) / f64::from(pairs.max(1));
     let _ = writeln!(
         text,
-        "  verdicts of {pairs} pairs: {:.1} % the same, {:.1} % the same or with MARGINAL or NOT RESOLVED beside (target 95 %)",
+        "  verdicts of {pairs} pairs: {:.1} % equal, {:.1} % equal or one MARGINAL or NOT RESOLVED (target 95 %)",
         percent(same),
         percent(beside)
     );
 }
 
-/// The figures of all steps with visits, as the current analysis sees them.
+/// The figures of all steps with visits, computed by the current analysis.
 fn figures(reports: &[Report]) -> Vec<Figure> {
     let Some(first) = reports.first() else { return Vec::new() };
     let summaries: Vec<_> = reports.iter().map(|report| summarize(&report.record)).collect();
@@ -132,7 +132,7 @@ fn figures(reports: &[Report]) -> Vec<Figure> {
     all
 }
 
-/// Three digits, in thousands where it has more.
+/// Three digits, in thousands or millions if needed.
 fn short(value: f64) -> String {
     match value {
         value if value < 1e3 => format!("{value:.0}"),

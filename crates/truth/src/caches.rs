@@ -1,4 +1,4 @@
-//! What lies between a program and the disk, found or invented by `qd1 run caches`: the table.
+//! What `qd1 run caches` finds between a program and the disk, rightly or wrongly: the table.
 //!
 //! Each virtual disk runs the steps of the suite itself, read from its file, through the real worker, and the detectors
 //! see the resulting Record.
@@ -16,7 +16,7 @@ pub use run::Steps;
 pub use scenario::Property;
 use scenario::{Scenario, draw};
 
-/// Disks of one kind, and on how many of them something was found.
+/// The number of disks of one kind, and on how many of them something was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Found.
@@ -38,9 +38,9 @@ pub struct Tally {
     pub with: Share,
     /// Disks without it on which it was found.
     pub without: Share,
-    /// Disks of whose findings one blames the storage more than can be known.
+    /// Disks with a finding that blames the storage for more than can be known.
     pub accused: u64,
-    /// Host caches whose stated size holds the truth, of those found.
+    /// Of the host caches found, those whose stated size interval contains the truth.
     pub held: Share,
     /// One line for each disk on which something went wrong.
     pub notes: Vec<String>,
@@ -92,7 +92,7 @@ fn judge(tally: &mut Tally, property: Property, has: bool, scenario: &Scenario, 
 
 /// The table of `count` disks with and as many without each property.
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
-    let mut text = format!("caches: {count} virtual disks with and {count} without each, {seeds:?} seeds\n");
+    let mut text = format!("caches: {count} virtual disks with and {count} without each property, {seeds:?} seeds\n");
     let _ = writeln!(text, "  {:<44}{:>12}{:>12}  target", "", "found", "invented");
     let mut notes = Vec::new();
     for property in Property::ALL {
@@ -115,7 +115,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         }
         notes.extend(tally.notes);
     }
-    let _ = writeln!(text, "  by the eight seconds before the visits of check:");
+    let _ = writeln!(text, "  found by the eight seconds before check's visits:");
     for property in Property::OF_CHECK {
         let tally = tally(seeds, Steps::Check, property, 0..count);
         let (with, without) = (tally.with.percent(), tally.without.percent());

@@ -1,4 +1,4 @@
-//! Steps as those of `check`, on disks with limits and without: where the detector `rate_limited` says so.
+//! Steps like those of `check`, on disks with and without limits: where the detector `rate_limited` reports a limit.
 
 use qd1_model::FindingId;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use crate::suite;
 use crate::virtual_disk::VirtualDisk;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Direction, block size, requests in flight, seconds: those of `check` that are not commits.
+/// Direction, block size, requests in flight, seconds: the steps of `check` that are not commits.
 const STEPS: [(Direction, u32, u32, u64); 5] = [
     (Direction::Both, 4096, 1, 12),
     (Direction::Read, 4096, 32, 5),
@@ -28,17 +28,17 @@ const STEPS: [(Direction, u32, u32, u64); 5] = [
     (Direction::Read, 1 << 20, 8, 5),
     (Direction::Write, 1 << 20, 8, 5),
 ];
-/// A step is at a limit if it does what that allows within this, or within a request.
+/// A step is at a limit if its rate is within this share, or within one request, of what the limit allows.
 const AT_LIMIT: f64 = 0.02;
 
-/// How often the detector speaks.
+/// How often the detector reports a limit.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// Steps at a limit, and those of them of which it says so.
+    /// Steps at a limit, and those of them that it reports.
     pub limited: (u64, u64),
-    /// Steps not at a limit, and those of which it says so all the same.
+    /// Steps not at a limit, and those of them that it reports anyway.
     pub free: (u64, u64),
-    /// Disks with a limit that a step reached, and those of which it says so of any step.
+    /// Disks with a limit that a step reached, and those for which it reports any step.
     pub disks: (u64, u64),
     /// One line for each step on which it was wrong.
     pub notes: Vec<String>,
@@ -77,7 +77,7 @@ fn judge(scenario: &Scenario) -> Said {
         let count = if is_limited { &mut said.limited } else { &mut said.free };
         *count = (count.0 + 1, count.1 + u64::from(is_said.is_some()));
         if is_said.is_some() != is_limited {
-            let what = is_said.map_or("nothing is said", |finding| finding.evidence.as_str());
+            let what = is_said.map_or("nothing reported", |finding| finding.evidence.as_str());
             let limited = if is_limited { "limited" } else { "free" };
             let name = &scenario.name;
             said.notes.push(format!("{name}: {} {block} B x {depth}, {limited}: {what}", direction.name()));
@@ -87,10 +87,10 @@ fn judge(scenario: &Scenario) -> Said {
     said
 }
 
-/// Whether a step did what a bucket earns, by the end of its time at least: a burst may have ended in it.
+/// Whether a step ran at a bucket's rate, at least at its end: a burst may have ended during the step.
 fn is_at_limit(scenario: &Scenario, step: &StepRecord, direction: Direction) -> bool {
     let tail = &step.intervals[step.intervals.len() / 2..];
-    // In most intervals: in a stall tokens are lost.
+    // In most intervals: tokens are lost during a stall.
     let usual = |of: fn(&IntervalStream) -> u64| {
         let mut sums: Vec<u64> = tail.iter().map(|interval| interval.streams.iter().map(of).sum()).collect();
         sums.sort_unstable();
@@ -100,7 +100,7 @@ fn is_at_limit(scenario: &Scenario, step: &StepRecord, direction: Direction) -> 
     scenario.device.limits.iter().any(|limit| {
         let is_meant = match (limit.scope, direction) {
             (Scope::Both, _) | (Scope::Reads, Direction::Read) | (Scope::Writes, Direction::Write) => true,
-            // Half of the requests: never what such a limit allows to all.
+            // Half of the requests: never what such a limit allows in total.
             _ => false,
         };
         let (did, unit) = if limit.of_bytes {
@@ -175,14 +175,14 @@ fn work(probe: &Probe) -> IoWork {
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let (with, without) = (with_limits(seeds, 0..count), without_limits(seeds, 0..count));
     let mut text =
-        format!("rate_limited in steps as of check: {count} disks with limits and {count} without, {seeds:?} seeds\n");
+        format!("rate_limited in steps like check's: {count} disks with limits and {count} without, {seeds:?} seeds\n");
     let mut row = |name: &str, (of, said): (u64, u64)| {
         let _ = writeln!(text, "  {name:<52}{said:>6} of {of}");
     };
-    row("disks on which a step reached a limit: said", with.disks);
-    row("their steps at a limit: said", with.limited);
-    row("their steps not at a limit: said wrongly", with.free);
-    row("steps on disks without limits: said wrongly", without.free);
+    row("disks on which a step reached a limit: reported", with.disks);
+    row("their steps at a limit: reported", with.limited);
+    row("their steps not at a limit: wrongly reported", with.free);
+    row("steps on disks without limits: wrongly reported", without.free);
     if is_verbose {
         for note in with.notes.iter().chain(&without.notes) {
             let _ = writeln!(text, "  - {note}");

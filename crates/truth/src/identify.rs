@@ -25,12 +25,12 @@ const SUITE: &str = include_str!("../../suites/src/identify.toml");
 pub const CONFIDENT: f64 = 0.9;
 const KINDS: usize = StorageKind::ALL.len();
 
-/// One disk and what was said of it.
+/// One disk and what was said about it.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// What it is.
     pub kind: StorageKind,
-    /// What its machine said of it.
+    /// What its machine said about it.
     pub labels: Labels,
     /// Its name and seed.
     pub name: String,
@@ -49,7 +49,7 @@ impl Judged {
         self.said().0 == self.kind
     }
 
-    /// Wrong, and sure of it.
+    /// Wrong, and confident.
     pub fn is_confidently_wrong(&self) -> bool {
         let (kind, probability) = self.said();
         kind != self.kind && probability >= CONFIDENT
@@ -81,7 +81,7 @@ fn record(drawn: &Drawn) -> Record {
     record
 }
 
-/// Runs a step on the disk. Each meets it at another time: neighbours are elsewhere in what they do.
+/// Runs a step on the disk. Each meets it at a different time: neighbours are at another point of their work.
 fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
     let Work::Io(work) = &step.work else { unreachable!("made above") };
     let seed = drawn.device.seed ^ index << 40;
@@ -110,7 +110,7 @@ const SHORT: [&str; KINDS] = ["nvme", "sata", "rot", "block", "file", "raid", "o
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let all = judged(seeds, 0..count);
     let mut text =
-        format!("identify: {count} virtual disks of nine kinds, {seeds:?} seeds; rows are true, columns said\n");
+        format!("identify: {count} virtual disks of nine kinds, {seeds:?} seeds; rows: true, columns: reported\n");
     let _ = writeln!(text, "  {:<34}{}", "", SHORT.map(|name| format!("{name:>6}")).concat());
     for kind in StorageKind::ALL {
         let of = |said: StorageKind| all.iter().filter(|one| one.kind == kind && one.said().0 == said).count();
@@ -145,7 +145,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     }
     line("all (target: 95 % right)", &all.iter().collect::<Vec<_>>());
     let brier: f64 = all.iter().map(|one| 1.0 - one.identity.of(one.kind)).sum::<f64>() / all.len().max(1) as f64;
-    let _ = writeln!(text, "  mean probability given to other kinds than the true one: {:.1} %", brier * 100.0);
+    let _ = writeln!(text, "  mean probability given to kinds other than the true one: {:.1} %", brier * 100.0);
     for one in all.iter().filter(|one| is_verbose && !one.is_right()) {
         let (said, probability) = one.said();
         let _ = writeln!(

@@ -1,28 +1,28 @@
-//! Draws disks of the nine kinds: what each is made of, who disturbs it, and what its machine says about it.
+//! Draws disks of the nine kinds: what each consists of, who disturbs it, and what its machine says about it.
 //!
-//! Parameters are those of parts (heads, links, caches, neighbours), from the sources named beside them; what a
-//! measurement sees of them is computed by the simulated device. Behind a hypervisor each request has 8 to 40 us more
-//! to go (S. Hajnoczi, KVM Forum 2020), and labels are the hypervisor's.
+//! Parameters are those of components (heads, links, caches, neighbours), from the sources named next to them; the
+//! simulated device computes what a measurement sees of them. Behind a hypervisor each request takes 8 to 40 us longer
+//! (S. Hajnoczi, KVM Forum 2020), and labels are the hypervisor's.
 
 use qd1_engine::sim::{Bucket, Cache, Device, Link, Mechanics, Mode, Neighbours, Service};
 use qd1_model::identity::StorageKind;
 
 use crate::scenario::Dice;
 
-/// What a disk's machine says of it.
+/// What a disk's machine says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Labels {
-    /// A machine of one's own, whose labels are right.
+    /// A dedicated machine, whose labels are right.
     Right,
     /// A virtual machine: virtio, and a flag that means nothing.
     Virtual,
     /// A container that sees no device.
     None,
-    /// A device that passes for another kind: an emulated controller, under a hypervisor that hides.
+    /// A device that poses as another kind: an emulated controller under a hypervisor that hides itself.
     Wrong,
 }
 
-/// A disk and what is true of it.
+/// A disk and the truth about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) kind: StorageKind,
@@ -54,13 +54,13 @@ pub(crate) fn draw(kind: StorageKind, seed: u64) -> Drawn {
         StorageKind::FileBacked => image(&mut dice),
         StorageKind::Ram => memory(&mut dice),
     };
-    // Neighbours share what a provider lets; an image is behind its hypervisor or its loop device.
+    // Neighbours share what a provider rents out; an image is behind its hypervisor or its loop device.
     let is_virtual = matches!(labels, Labels::Virtual | Labels::Wrong)
         || kind == StorageKind::Oversold
         || kind == StorageKind::FileBacked;
     if is_virtual {
         let way_ns = dice.log_between(8e3, 40e3);
-        // In front of memory half of the way is work of the host's thread, which serves one request at a time.
+        // In front of memory, half of that time is work of the host's thread, which serves one request at a time.
         let works = matches!(kind, StorageKind::FileBacked | StorageKind::Ram);
         let (link_ns, work_ns) = if works { (way_ns / 2.0, way_ns / 2.0) } else { (way_ns, 0.0) };
         for service in [&mut device.read, &mut device.write, &mut device.flush] {
@@ -76,7 +76,7 @@ pub(crate) fn draw(kind: StorageKind, seed: u64) -> Drawn {
     Drawn { kind, labels, name: format!("{} {what} {seed:#x}", kind.name()), device, dice }
 }
 
-/// What every machine has: a level that wanders by a few percent, now and then a wait.
+/// What every machine has: a level that drifts by a few percent, and an occasional wait.
 fn quiet(dice: &mut Dice, is_virtual: bool) -> Neighbours {
     let more = if is_virtual { 1.5 } else { 1.0 };
     Neighbours {
@@ -101,7 +101,7 @@ fn plain(dice: &mut Dice, median_ns: (f64, f64), sigma: (f64, f64)) -> Service {
     Service::log_normal(dice.log_between(median_ns.0, median_ns.1), dice.between(sigma.0, sigma.1))
 }
 
-/// Reads that go on may be ready, as a part of the page that is in the controller: the first mode's time times a
+/// Sequential reads may find data ready, as part of the page in the controller: the first mode's time multiplied by a
 /// factor.
 fn ready(dice: &mut Dice, read: &Service, chance: f64) -> Option<Service> {
     let factor = dice.between(0.25, 0.7);
@@ -175,14 +175,14 @@ fn mechanics(dice: &mut Dice, for_servers: bool) -> (&'static str, Mechanics) {
         revolution_ns,
         arms: 1,
         stripe: 262_144.0,
-        // Of a disk's 8 to 256 MB little holds what was read at random: it has a few dozen segments.
+        // Little of a disk's 8 to 256 MB cache holds randomly read data: it has only a few dozen segments.
         buffer: if dice.chance(0.5) { dice.log_between(1e6, 8e6) } else { 0.0 },
     };
     (what, mechanics)
 }
 
 fn with_heads(dice: &mut Dice, mechanics: Mechanics) -> Device {
-    // Besides the way of the head: the controller, and now and then a sector that is read again.
+    // In addition to head movement: the controller, and now and then a sector that is read again.
     let mut read = plain(dice, (60e3, 200e3), (0.05, 0.15));
     let again = Mode { weight: dice.log_between(2e-4, 3e-3), median_ns: dice.log_between(15e6, 60e6), sigma: 0.3 };
     read.modes.push(again);
@@ -206,8 +206,8 @@ fn rotating(dice: &mut Dice) -> (&'static str, Device) {
     (what, device)
 }
 
-/// As one disk, in an array of 4 to 16; the controller's cache keeps writes through a power cut, so that a flush ends
-/// there.
+/// Like a single disk, in an array of 4 to 16; the controller's cache preserves writes through a power cut, so that a
+/// flush ends there.
 fn raid(dice: &mut Dice) -> (&'static str, Device) {
     let (what, mut mechanics) = mechanics(dice, true);
     mechanics.arms = dice.between(4.0, 16.99) as u32;

@@ -1,8 +1,8 @@
-//! Disks whose truth is known, and how close the analysis comes to it.
+//! Disks with known truth, and how close the analysis comes to it.
 //!
-//! A scenario is drawn from a seed: parameters of published tiers, and disks as irregular as measured ones are. A
-//! procedure of `qd1_analysis` runs on it in virtual time through the simulated engine, and what it concludes is set
-//! against the truth in a table. `cargo xtask truth` prints the tables in full; a few seeds run in the tests.
+//! A scenario is drawn from a seed: parameters of published tiers, and disks as irregular as measured ones. A
+//! procedure of `qd1_analysis` runs on it in virtual time through the simulated engine, and a table compares its
+//! conclusions with the truth. `cargo xtask truth` prints the tables in full; a few seeds run in the tests.
 //!
 //! Seeds for tuning and for tables are disjoint: see [`Seeds`].
 #![forbid(unsafe_code)]
@@ -38,9 +38,9 @@ pub mod vps;
 /// Which seeds to draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds {
-    /// Those that thresholds were set with.
+    /// Those used to set thresholds.
     Tuning,
-    /// Those that tables are made from, never looked at while setting thresholds.
+    /// Those used for the tables, never looked at while setting thresholds.
     Table,
 }
 
@@ -50,7 +50,7 @@ impl Seeds {
         assert!(number < 1 << 48, "the seeds of the sets must differ in their highest bits");
         let set = match self {
             Self::Tuning => 1,
-            // 2 has been looked at.
+            // 2 has already been looked at.
             Self::Table => 5,
         };
         set << 48 | number

@@ -11,15 +11,16 @@ use crate::parallel::each;
 use crate::scenario::{Scenario, Truth, limited, unlimited};
 use crate::virtual_disk::{VirtualDisk, limits_of};
 
-/// How long to look for the end of a burst: Vultr's lasts 60 s at its own rate, and 97 s at 131 MB/s, which is what 500
-/// requests of 256 KiB come to.
+/// How long to look for the end of a burst: Vultr's lasts 60 s at its own rate, and 97 s at 131 MB/s, the rate of 500
+/// requests of 256 KiB per second.
 const LOOK_NS: u64 = 120_000_000_000;
-/// Bursts that are asked for hold at least this many seconds of the sustained rate: shorter ones change no figure.
+/// Only bursts of at least this many seconds of the sustained rate are expected to be found: shorter ones change no
+/// figure.
 const BURST_MIN_S: f64 = 1.0;
-/// A limit within this of where the other one would bind instead cannot be distinguished from it, and is not asked for.
+/// A limit this close to where the other one would bind instead cannot be distinguished from it, and is not expected.
 const AMBIGUOUS: f64 = 0.15;
 
-/// What all disks together gave.
+/// The results of all disks together.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Relative errors of limits found, on requests.
@@ -30,13 +31,13 @@ pub struct Tally {
     pub volume: Vec<f64>,
     /// Of refill rates.
     pub refill: Vec<f64>,
-    /// Limits whose 95 % interval holds the truth.
+    /// Limits whose 95 % interval contains the truth.
     pub held: u64,
     /// Limits that bound and were called "at least".
     pub missed: u64,
-    /// Bursts that were there and not found.
+    /// Bursts that existed but were not found.
     pub bursts_missed: u64,
-    /// Limits found where there is none, or where another one binds.
+    /// Limits found where there are none, or where another one binds.
     pub invented: u64,
     /// Disks without limits on which one was found.
     pub false_disks: u64,
@@ -44,7 +45,7 @@ pub struct Tally {
     pub seconds_max: f64,
     /// See `seconds_max`.
     pub written_max: u64,
-    /// One line for each thing that went wrong.
+    /// One line for each error.
     pub notes: Vec<String>,
 }
 
@@ -74,7 +75,7 @@ pub fn numbers_of(seeds: Seeds, tier: &str, count: usize) -> Vec<u64> {
     (0..10_000).filter(is_of).take(count).collect()
 }
 
-/// The disks with limits numbered `numbers`, judged.
+/// Evaluates the disks with limits numbered `numbers`.
 pub fn with_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tally {
     sum(each(numbers, |number| {
         let scenario = limited(seeds.seed(number));
@@ -88,7 +89,7 @@ pub fn with_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tall
     }))
 }
 
-/// What was measured on the disk with limits of this seed, probe by probe: to see why one went wrong.
+/// What was measured on the disk with limits with this seed, probe by probe, to see why one went wrong.
 pub fn probes(seed: u64) -> String {
     let scenario = limited(seed);
     let options = Options::burst(Direction::ALL.to_vec(), 512, LOOK_NS);
@@ -105,7 +106,7 @@ pub fn probes(seed: u64) -> String {
     text
 }
 
-/// The disks without limits numbered `numbers`, judged.
+/// Evaluates the disks without limits numbered `numbers`.
 pub fn without_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tally {
     sum(each(numbers, |number| {
         let scenario = unlimited(seeds.seed(number));
@@ -211,7 +212,7 @@ fn expected(truth: &Truth, quantity: Quantity) -> Option<(f64, f64)> {
     }
 }
 
-/// Whether the limit is the one that binds where it is looked for (4 KiB, 256 KiB); nothing where that is close.
+/// Whether the limit is the one that binds where it is looked for (4 KiB, 256 KiB); `None` if that is close.
 fn binds(truth: &Truth, quantity: Quantity) -> Option<bool> {
     let (own, other) = match quantity {
         Quantity::Requests => (truth.iops, truth.bytes.map(|rate| rate / 4096.0)),

@@ -1,8 +1,8 @@
-//! Does a check over hours know its day and its hours? Days of disks that change, each with a truth of its own.
+//! Does a check over hours describe its day and its hours correctly? Days of changing disks, each with its own truth.
 //!
-//! The figures of a long check speak for the day they were drawn from. So here each day is made first, second by second:
-//! a level for each, from which the true distribution of that day and of each of its hours follows by adding them up.
-//! Then the product's schedule visits it, and the product's analysis says what it saw.
+//! The figures of a long check describe the day they were sampled from. So here each day is generated first, with a
+//! level for each second, from which the true distribution of the day and of each of its hours follows by summation.
+//! Then the product's schedule visits it, and the product's analysis reports what it saw.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ use crate::parallel::each;
 use crate::random::Random;
 use crate::{Seeds, suite};
 
-/// A day in hours, and what the product plans for it.
+/// A day in hours, and the number of rounds that the product plans for it.
 const HOURS: usize = 24;
 const HOUR_S: usize = 3_600;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -37,20 +37,20 @@ const SIGMA: f64 = 0.3;
 /// The only step.
 const STEP: &str = "reads";
 
-/// How the level of a day moves.
+/// How the level varies over a day.
 #[derive(Clone, Copy, Debug)]
 enum Level {
     /// Not at all.
     Still,
     /// Logarithm of this standard deviation, remembered for so many seconds (Ornstein-Uhlenbeck).
     Moving { sigma: f64, memory_s: f64 },
-    /// With the hour: the night is this many times as fast as the day.
+    /// With the hour: at night it is this many times as fast as by day.
     Daily { times: f64 },
-    /// So many times slower in phases of so many seconds, in this share of the time.
+    /// Slower by a factor, in phases of a given length, for this share of the time.
     Phases { slow_s: f64, share: f64, times: f64 },
 }
 
-/// The days looked at.
+/// The kinds of days studied.
 const DAYS: [(&str, Level); 10] = [
     ("still", Level::Still),
     ("level, 10 s", Level::Moving { sigma: 0.3, memory_s: 10.0 }),
@@ -64,7 +64,7 @@ const DAYS: [(&str, Level); 10] = [
     ("60 s in 6000", Level::Phases { slow_s: 60.0, share: 0.01, times: 10.0 }),
 ];
 
-/// The figures looked at.
+/// The figures studied.
 const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "mean", "rate"];
 
 impl Level {
@@ -133,7 +133,7 @@ fn truths(levels: &[f64]) -> [f64; 5] {
     [quantile(0.5), quantile(0.99), quantile(0.999), mean, 1e9 / mean]
 }
 
-/// The thresholds that hours are held to: each metric of the step up to a limit.
+/// The thresholds for hours: each metric of the step up to a limit.
 pub(crate) fn thresholds(limits: &[(&str, f64)]) -> Thresholds {
     let criterion = |(metric, limit): &(&str, f64)| Criterion {
         step: STEP.to_owned(),
@@ -154,13 +154,13 @@ fn limit() -> f64 {
     1.5 * MEDIAN_NS * (SIGMA * 2.326).exp()
 }
 
-/// The plan of so many rounds.
+/// The plan for this many rounds.
 pub(crate) fn plan(duration_ns: u64, rounds: u32) -> LongCheckPlan {
     LongCheckPlan { duration_ns, rounds, round_max_ns: SECOND_NS, busy_max_ns: duration_ns / 200 }
 }
 
-/// A Record of visits to one step, as the product keeps its rounds: `visit` gives the latency of each request of the one
-/// that begins at a time in ns.
+/// A Record of visits to one step, as the product stores its rounds: `visit` returns the latency of each request in the
+/// visit that begins at a given time, ns.
 pub(crate) fn record(over: LongCheckPlan, seed: u64, mut visit: impl FnMut(u64) -> Vec<f64>) -> Record {
     let mut record = suite::record("check", Subject::Check, Bytes::gib(1), Environment::default());
     let job: Job = toml::from_str(&format!("name = {STEP:?}\nrw = \"randread\"")).expect("these are keys of a job");
@@ -227,11 +227,11 @@ fn day(level: Level, seed: u64) -> (Vec<f64>, Report) {
 /// How often intervals held, and how often grades of hours were right.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
-    /// Intervals looked for.
+    /// Intervals that could be printed.
     pub all: usize,
     /// Printed with both ends.
     pub printed: usize,
-    /// Of these, those that hold the truth.
+    /// Of these, those that contain the truth.
     pub held: usize,
 }
 
@@ -245,14 +245,14 @@ impl Held {
         self.held += usize::from((low..=high).contains(&truth));
     }
 
-    /// Share of the printed intervals that hold the truth; 1 of none.
+    /// Share of the printed intervals that contain the truth; 1 if there are none.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         if self.printed == 0 { 1.0 } else { self.held as f64 / self.printed as f64 }
     }
 }
 
-/// What many days of one kind gave.
+/// The results of many days of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// The kind of day.
@@ -261,7 +261,7 @@ pub struct Row {
     pub day: [Held; 5],
     /// p99 and mean of its hours.
     pub hours: [Held; 2],
-    /// Hours that were passed or failed by p99, and of them those whose true p99 says otherwise.
+    /// Hours that passed or failed by p99.
     pub graded: usize,
     /// Of these, those graded wrongly.
     pub wrong: usize,

@@ -1,5 +1,5 @@
-//! Prints how close the analysis comes to disks whose truth is known, in tables and campaigns: `cargo xtask truth`,
-//! which builds what they need.
+//! Prints how close the analysis comes to the truth on disks whose truth is known, in tables and campaigns: `cargo
+//! xtask truth`, which builds what they need.
 #![forbid(unsafe_code)]
 
 mod campaigns;
@@ -18,72 +18,74 @@ use qd1_truth::{
 
 use crate::campaigns::{agree, busy, pairs, predict, programs, real, times};
 
-/// Print how near the analysis comes to disks whose truth is known
+/// Print how close the analysis comes to the truth on disks whose truth is known
 #[derive(Parser)]
 #[command(name = "cargo xtask truth", bin_name = "cargo xtask truth")]
 struct Args {
-    /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
-    /// in all
+    /// Number of disks of each kind: for limits, this many with and this many without; for kinds of storage, one and a
+    /// half times as many in total
     count: Option<u64>,
-    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
+    /// Only one table: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
     /// published, verdicts or program-verdicts
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
-    /// Draw from the seeds that thresholds were set with, instead of those of the table
+    /// Draw from the seeds used to set thresholds instead of those used for the tables
     #[arg(long)]
     tuning: bool,
-    /// A line for each disk on which something was wrong
+    /// Print a line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,
-    /// Instead of the simulated disks in virtual time: how often the intervals of check hold on those behind FUSE, in
+    /// Instead of simulated disks in virtual time: how often check's intervals hold on simulated disks behind FUSE, in
     /// real time (root; half an hour, and nothing else should run)
     #[arg(long)]
     intervals: bool,
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
-    /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device
-    /// whose limits change (root), `simdisk` for one whose speed does, a minute each, and nothing else should run;
-    /// `lab` for disks of an emulated machine, six each
+    /// Check this directory several times in succession (12, or COUNT) and print whether the results agree; `loop` for
+    /// a loop device whose limits change (root), `simdisk` for a simulated disk whose speed changes (a minute each, and
+    /// nothing else should run), `lab` for disks of an emulated machine (six each)
     #[arg(long, value_name = "DIR|loop|simdisk|lab")]
     agree: Option<String>,
-    /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
+    /// Check a fast disk while the processors are busy (20 times, or COUNT), and print whether the checks blame the
+    /// processors or the disk (root; ten minutes)
     #[arg(long)]
     busy: bool,
-    /// What PostgreSQL, etcd and SQLite feel on disks drawn at random (60, or COUNT), and what check says of these: a
-    /// line of JSON a disk is added to FILE (root; some minutes a disk, three at once)
+    /// What PostgreSQL, etcd and SQLite feel on randomly drawn disks (60, or COUNT), and what check says about them:
+    /// appends a line of JSON per disk to FILE (root; some minutes per disk, three in parallel)
     #[arg(long, value_name = "FILE")]
     programs: Option<PathBuf>,
-    /// How long commands said that they take, and how long they took, on three disks (root; half an hour, and nothing
-    /// else should run); `--only WORDS` for those that hold these words
+    /// How long commands announced that they would take, and how long they took, on three disks (root; half an hour,
+    /// and nothing else should run); `--only WORDS` for commands that contain these words
     #[arg(long)]
     times: bool,
-    /// Pairs of short checks on a simulated and a throttled disk (15 each, or COUNT), and what `qd1 compare` says of
+    /// Pairs of short checks on a simulated and a throttled disk (15 each, or COUNT), and what `qd1 compare` says about
     /// them (root; a quarter of an hour)
     #[arg(long)]
     pairs: bool,
-    /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or
-    /// COUNT), and what `qd1 powercut` says (root; a minute each)
+    /// Cut the power of guests' hosts while the guests commit, with `cache=unsafe` and with `cache=none` (10 of each,
+    /// or COUNT), and print what `qd1 powercut` says (root; a minute each)
     #[arg(long)]
     powercut: bool,
-    /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
+    /// Compare the claims of a check over hours with published drive traces: a gzipped CSV file of drive, seconds,
+    /// latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
-    /// Predictions for databases on nine disks, or on COUNT drawn at random, and what the databases did on them (root;
-    /// six minutes a disk)
+    /// Predictions for databases on nine disks, or on COUNT randomly drawn ones, and what the databases then did on
+    /// them (root; six minutes per disk)
     #[arg(long)]
     predict: bool,
-    /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost
+    /// With `--predict`: only disks whose name contains NAME; `work` measures what the programs need when commits cost
     /// nothing
     #[arg(long, value_name = "NAME", requires = "predict")]
     disk: Option<String>,
-    /// Of `--predict` only these programs, as `qd1 predict --verify` names them
+    /// With `--predict`: only these programs, with the names of `qd1 predict --verify`
     #[arg(long, value_name = "PROGRAM,...", requires = "predict", default_value = "postgres,mysql,etcd,sqlite")]
     verify: String,
-    /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
+    /// With `--predict`: measure nothing, and compare today's models with runs in the history, each as DISK=RUN
     #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
     kept: Vec<String>,
-    /// What limits measured on the disk of this seed
+    /// What `limits` measured on the disk with this seed
     #[arg(long, value_name = "SEED", value_parser = hexadecimal, hide = true)]
     probes: Option<u64>,
     /// The unoptimised qd1, for `--real`
@@ -109,14 +111,14 @@ fn hexadecimal(seed: &str) -> Result<u64, std::num::ParseIntError> {
     u64::from_str_radix(seed.trim_start_matches("0x"), 16)
 }
 
-/// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
+/// A table, made from its seeds, the number of disks, and whether each disk that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
 
-/// All of them, in the order they are printed.
+/// All of them, in the order in which they are printed.
 const TABLES: &[(&str, Table)] = &[
     ("limits", limits::table),
     ("fingerprints", fingerprints::table),
-    // Half as many with each of the five, and without: 100 where of limits there are 200.
+    // Half as many with and without each of the five: 100 where limits have 200.
     ("caches", |seeds, count, verbose| caches::table(seeds, count.div_ceil(2), verbose)),
     ("change", changes::table),
     // Half as many again: 300.
@@ -128,7 +130,7 @@ const TABLES: &[(&str, Table)] = &[
     ("stalls", |seeds, count, _| stalls::table(seeds, count)),
     ("over", |seeds, count, _| long_check::table(seeds, count)),
     ("compare", compare::table),
-    // What these hold against the analysis is kept.
+    // These compare the analysis with stored results.
     ("published", |_, _, _| published::table()),
     ("program-verdicts", |seeds, _, _| program_verdicts::table(seeds)),
 ];

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Spreads the numbers over the processors; each disk is a run of its own, so the order does not matter.
+/// Spreads the numbers over the processors; each disk is a separate run, so the order does not matter.
 pub(crate) fn each<T: Send>(numbers: impl IntoIterator<Item = u64>, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let next = AtomicUsize::new(0);

@@ -1,9 +1,9 @@
-//! Verdicts against what programs felt on the same disk.
+//! Verdicts compared with what programs felt on the same disk.
 //!
-//! `cargo xtask truth --programs FILE` runs `qd1 check`, PostgreSQL, SQLite and an etcd cluster of three on simulated disks
-//! drawn at random, and writes a line of JSON for each. From these figures the verdicts are given again, by the thresholds
-//! that ship, and set against the [`OBJECTIVES`] of the programs. Disks of two sets of seeds are kept apart: thresholds are
-//! set with the one and held against the other.
+//! `cargo xtask truth --programs FILE` runs `qd1 check`, PostgreSQL, SQLite and an etcd cluster of three on randomly
+//! drawn simulated disks, and writes a line of JSON for each. From these figures the verdicts are computed again, with
+//! the shipped thresholds, and compared with the [`OBJECTIVES`] of the programs. Disks of two sets of seeds are kept
+//! separate: thresholds are set with one and tested with the other.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -18,11 +18,11 @@ use statrs::distribution::{Beta, ContinuousCDF as _};
 
 use crate::{Seeds, suite};
 
-/// The thresholds that ship.
+/// The shipped thresholds.
 const THRESHOLDS: &str = include_str!("../../suites/src/thresholds.toml");
 /// What was measured; gzipped lines of JSON.
 const DISKS: &[u8] = include_bytes!("program_verdicts.jsonl.gz");
-/// The first seed of the disks that thresholds are held against; those before it set them.
+/// The first seed of the disks used to test thresholds; those before it were used to set them.
 const UNSEEN: u64 = 2000;
 
 /// A disk: what a check measured of it, and what programs felt on it.
@@ -37,9 +37,9 @@ pub struct Disk {
     pub postgres_commits: Load,
     /// The read-write load at 50 transactions a second, timed from when each was due.
     pub postgres_at_own_times: Load,
-    /// SQLite with a log, a commit a row.
+    /// SQLite with a log, one commit per row.
     pub sqlite_wal: Load,
-    /// Three members on the one disk, 100 puts a second, timed from when each was due.
+    /// Three members on disks with the same law, 100 puts a second, timed from when each was due.
     pub etcd: Puts,
 }
 
@@ -87,7 +87,7 @@ pub struct Puts {
     leader_changes: f64,
 }
 
-/// What people want of the programs of a class.
+/// What people expect from the programs of a class.
 pub struct Objective {
     /// Class of `thresholds.toml`.
     pub class: &'static str,
@@ -97,7 +97,7 @@ pub struct Objective {
     curves: &'static [Curve],
 }
 
-/// What a program felt, by what the check measured.
+/// What a program felt, as a function of what the check measured.
 struct Curve {
     /// The program's latency, ns.
     title: &'static str,
@@ -108,13 +108,13 @@ struct Curve {
 
 const MS: f64 = 1e6;
 
-/// One for each class whose programs were run. The bounds of time are a choice: 0.5 s is the slowest put that etcdctl's own
-/// `check perf` lets pass (its other rules are of other loads), 100 ms what people take for at once (Nielsen, Usability
-/// Engineering, 1993, chapter 5).
+/// One for each class whose programs were run. The time bounds are a choice: 0.5 s is the slowest put that etcdctl's
+/// own `check perf` accepts (its other rules are for other loads), and 100 ms is what people perceive as instantaneous
+/// (Nielsen, Usability Engineering, 1993, chapter 5).
 pub const OBJECTIVES: [Objective; 2] = [
     Objective {
         class: "etcd",
-        wanted: "of 100 puts a second none fails or takes longer than 0.5 s, and the leader keeps its place",
+        wanted: "at 100 puts a second none fails or takes longer than 0.5 s, and the leader does not change",
         is_met: |disk| {
             let slowest_ns = disk.etcd.max_ns.unwrap_or(f64::INFINITY);
             slowest_ns <= 500.0 * MS && disk.etcd.failed == 0 && disk.etcd.leader_changes == 0.0
@@ -128,7 +128,7 @@ pub const OBJECTIVES: [Objective; 2] = [
     Objective {
         class: "database",
         wanted: "99 % of the transactions of ten clients of PostgreSQL (read-write; commits alone) and of SQLite's commits \
-                 take at most 100 ms, and 95 % of PostgreSQL's at own times from when they were due",
+                 take at most 100 ms, and so do 95 % of PostgreSQL's in an open loop, from when they were due",
         is_met: |disk| {
             let loads = [&disk.postgres, &disk.postgres_commits, &disk.sqlite_wal];
             let slowest_ns = loads.map(|load| load.quantile_ns(0.99)).into_iter().fold(0.0, f64::max);
@@ -141,7 +141,7 @@ pub const OBJECTIVES: [Objective; 2] = [
                 by: ("commit4", "lat_p99_ns"),
             },
             Curve {
-                title: "PostgreSQL at own times: p95",
+                title: "PostgreSQL, open loop: p95",
                 felt: |disk| disk.postgres_at_own_times.quantile_ns(0.95),
                 by: ("commit4", "lat_p99_ns"),
             },
@@ -240,7 +240,7 @@ fn empty_stream(class: OpClass) -> StreamSummary {
 /// Grades in the order of the table.
 const GRADES: [Grade; 4] = [Grade::Pass, Grade::Marginal, Grade::NotResolved, Grade::Fail];
 
-/// How often each of [`GRADES`] was given to disks on which an objective was met, and on which it was missed.
+/// How often each of [`GRADES`] was given to disks on which an objective was met or missed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Where it was met.
@@ -261,7 +261,7 @@ pub fn counts(disks: &[Disk], thresholds: &Thresholds, objective: &Objective) ->
     counts
 }
 
-/// The thresholds that ship.
+/// The shipped thresholds.
 pub fn thresholds() -> Thresholds {
     toml::from_str(THRESHOLDS).expect("the thresholds are TOML, or the application's tests fail")
 }
@@ -279,17 +279,17 @@ fn read(lines: &mut dyn Read, seeds: Seeds) -> io::Result<Vec<Disk>> {
     lines.read_to_string(&mut text)?;
     let mut disks = text.lines().map(serde_json::from_str).collect::<Result<Vec<Disk>, _>>()?;
     disks.retain(|disk| (disk.seed < UNSEEN) == (seeds == Seeds::Tuning));
-    // Of several lines of a disk the last one counts.
+    // If a disk has several lines, the last one counts.
     disks.reverse();
     disks.sort_by_key(|disk| disk.seed);
     disks.dedup_by_key(|disk| disk.seed);
     Ok(disks)
 }
 
-/// Bounds of the bands that disks are shown in, ms.
+/// Bounds of the bands in which disks are shown, ms.
 const BANDS: [f64; 8] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, f64::INFINITY];
 
-/// The verdicts against the objectives, and what the programs felt by what the check measured.
+/// The verdicts compared with the objectives, and what the programs felt as a function of what the check measured.
 ///
 /// # Panics
 /// When the stored campaign cannot be read, which a test would have shown.
@@ -309,7 +309,7 @@ pub fn table(seeds: Seeds) -> String {
         }
         let shown = |wrong: u32, row: &[u32]| {
             let all = row.iter().sum::<u32>();
-            format!("{wrong} of {all}, in 95 % at most {:.0} %", 100.0 * at_most(wrong, all))
+            format!("{wrong} of {all}, at most {:.0} % with 95 % confidence", 100.0 * at_most(wrong, all))
         };
         let passed = shown(counts.missed[0], &counts.missed);
         let _ = writeln!(text, "    pass where missed: {passed} (target 5)");
@@ -364,7 +364,7 @@ mod tests {
                 let (met, missed) = (counts.met.iter().sum::<u32>(), counts.missed.iter().sum::<u32>());
                 assert!(met >= 30 && missed >= 10, "{seeds:?} {}: {counts:?}", objective.class);
                 assert!(20 * counts.missed[0] <= missed, "{seeds:?} {}: {counts:?}", objective.class);
-                // etcd's bounds are those of its documents, and stricter than what a light load bears.
+                // etcd's bounds come from its documentation, and are stricter than a light load needs.
                 let is_strict = objective.class == "etcd";
                 let failed_max = if is_strict { met / 3 } else { met / 10 };
                 assert!(counts.met[3] <= failed_max, "{seeds:?} {}: {counts:?}", objective.class);

@@ -1,7 +1,8 @@
-//! `qd1 identify` by what others published of products whose names they gave: the model sees the figures alone, no labels.
+//! `qd1 identify` on published results of named products: the model sees only the figures, no labels.
 //!
-//! `published.tsv` holds the figures as their sources have them. A source has some of what `identify` measures, so the model
-//! is shown twice: with its doubt about what was not measured, as users see it, and without, as if that did not matter.
+//! `published.tsv` contains the figures as their sources state them. A source has only some of what `identify`
+//! measures, so the model is shown twice: with its doubt about what was not measured, as users see it, and without that
+//! doubt.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,7 @@ const US: f64 = 1e3;
 /// Bytes between the two sizes whose times give the cost of a byte.
 const SIZES: f64 = ((1 << 20) - (64 << 10)) as f64;
 
-/// One product as its source has it.
+/// One product as described by its source.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// Its name.
@@ -34,13 +35,13 @@ impl Published {
         by_figures(&self.figures, doubts).into_iter().next().expect("each kind has a probability")
     }
 
-    /// Whether it has random reads and another thing beside them.
+    /// Whether it has random reads and at least one other figure.
     fn has_two(&self) -> bool {
         let has = |names: &[&str]| self.figures.iter().any(|(name, _)| names.contains(name));
         has(&["read_median"]) && has(&["seq_random", "parallel", "size_slope", "write_read", "flush"])
     }
 
-    /// Whether the likeliest kind is another, and the model sure of it.
+    /// Whether the likeliest kind is wrong and the model is sure of it.
     pub fn is_confidently_wrong(&self, doubts: bool) -> bool {
         let said = self.said(doubts);
         said.kind != self.kind && said.probability >= CONFIDENT
@@ -65,7 +66,7 @@ fn row(columns: &[&str], line: &'static str) -> Published {
     };
     let number = |name: &str| field(name).parse::<f64>().ok();
     let ratio = |above: Option<f64>, below: Option<f64>| above.zip(below).map(|(above, below)| above / below);
-    // A source that has no median has a mean, which is near it but for the slowest.
+    // A source without a median has a mean, which is close to it except for the slowest disks.
     let read = number("read_p50_us").or(number("read_mean_us"));
     let rate = number("read_iops_1").or(number("read_mean_us").map(|us| 1e6 / us));
     let slope = number("read_1m_us").zip(number("read_64k_us")).map(|(large, middle)| (large - middle) * US / SIZES);
@@ -91,16 +92,16 @@ fn row(columns: &[&str], line: &'static str) -> Published {
     }
 }
 
-/// What was said of those with at least two things measured, and how often it was right of all.
+/// What was reported for those with at least two figures measured, and how often it was right for all.
 pub fn table() -> String {
     let all = all();
     let mut text = format!(
-        "published: {} results of known products, figures alone; those with two things measured or more\n  {:42}{:>20}  {:32}{}\n",
+        "published: {} results of known products, figures only; those with two or more of them\n  {:42}{:>20}  {:32}{}\n",
         all.len(),
         "",
         "is",
         "said",
-        "without doubt"
+        "without the doubt"
     );
     let (enough, thin): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.has_two());
     for one in &enough {
@@ -112,12 +113,12 @@ pub fn table() -> String {
         let name: String = one.product.chars().take(41).collect();
         let _ = writeln!(text, "  {name:42}{:>20}  {:32}{}{mark}", one.kind.name(), said(true), said(false));
     }
-    for (name, of) in [("two things or more", &enough), ("one thing", &thin)] {
+    for (name, of) in [("two figures or more", &enough), ("one figure", &thin)] {
         let right = of.iter().filter(|one| one.said(true).kind == one.kind).count();
         let wrong = |doubts| of.iter().filter(|one| one.is_confidently_wrong(doubts)).count();
         let _ = writeln!(
             text,
-            "  {name}: {right} of {} right; wrong with certainty {}, without doubt {}",
+            "  {name}: {right} of {} right; confidently wrong {}, without the doubt {}",
             of.len(),
             wrong(true),
             wrong(false)
@@ -130,8 +131,8 @@ pub fn table() -> String {
 mod tests {
     use super::*;
 
-    /// With the model's doubt none can be sure: so few figures do not allow it. Without it an Optane drive that was polled is
-    /// memory: by its reads nothing else is as fast.
+    /// With the model's doubt none can be sure: so few figures do not allow it. Without it a polled Optane drive is
+    /// taken for memory: nothing else reads as fast.
     #[test]
     fn without_its_doubt_the_model_is_sure_and_wrong_of_one_published_result() {
         let all = all();

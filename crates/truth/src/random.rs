@@ -1,4 +1,4 @@
-//! Seeded random numbers for the generators of known truth: the same on every machine.
+//! Seeded random numbers for the generators of disks with known truth: the same on every machine.
 
 use std::f64::consts::TAU;
 

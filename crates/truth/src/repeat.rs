@@ -1,9 +1,9 @@
-//! Do the figures of `check` repeat? Its own steps, visits, schedule and analysis, on disks that change from one second to
-//! the next.
+//! Are the figures of `check` repeatable? Its own steps, visits, schedule and analysis, on disks that change from one
+//! second to the next.
 //!
-//! Each cell is a disk; each run of it meets it at another time. The truth is the figure of all runs pooled, which is
-//! that of the long run: hours of it. An interval that is printed is to hold it in 93 % of the runs; how often one is
-//! printed stands beside.
+//! Each cell is a disk; each run meets it at a different time. The truth is the figure of all runs pooled, which
+//! represents the long run: hours of it. A printed interval must contain it in 93 % of the runs; the table also shows
+//! how often an interval is printed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -32,14 +32,14 @@ const START_MAX_NS: u64 = 60_000_000_000;
 const LEVEL_SIGMA: f64 = 0.2;
 /// Share of the runs that must print a figure for its coverage to be counted.
 const PRINTED_MIN: f64 = 0.05;
-/// Share of the printed intervals that have to hold.
+/// Share of the printed intervals that must contain the truth.
 const COVERED_MIN: f64 = 0.93;
-/// Steps with one visit whose figures are looked at.
+/// Steps with one visit whose figures are studied.
 pub const ONCE: [&str; 4] = ["read32", "write32", "seqread", "seqwrite"];
-/// Least score that an oracle can have: about the width of a bin of the histograms, as a logarithm.
+/// Minimum score of an oracle: about the width of a histogram bin, as a logarithm.
 const RESOLUTION: f64 = 0.002;
 pub(crate) const SECOND_NS: f64 = 1e9;
-/// What writing the test file takes on a disk of some 200 MB/s, ns.
+/// How long writing the test file takes on a disk with about 200 MB/s, ns.
 const PREPARED_NS: u64 = 5_000_000_000;
 
 /// A disk.
@@ -66,9 +66,9 @@ impl Cell {
     }
 }
 
-/// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s (those
-/// of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), rare stalls, and one
-/// that stands still for 0.8 s in every 4.8.
+/// All disks: one that does not change, levels that vary with a correlation time of 0.3 to 30 s, slow phases of 0.1 to
+/// 10 s (those of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), rare
+/// stalls, and a disk that stalls for 0.8 s in every 4.8 s.
 #[must_use]
 pub fn cells() -> Vec<Cell> {
     let quiet = Device {
@@ -135,7 +135,8 @@ pub(crate) struct Part {
     runtime_ns: u64,
 }
 
-/// The steps of a check as planned, without those on files: they are no work for a simulated disk, and come after the visits.
+/// The steps of a check as planned, without those on files, which a simulated disk cannot run and which come after the
+/// visits.
 pub(crate) fn planned(effort: Effort) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
@@ -147,7 +148,7 @@ pub(crate) fn planned(effort: Effort) -> Record {
     record
 }
 
-/// One run of check's steps with visits, on a disk that is met at any time of its own.
+/// One run of check's steps with visits, on a disk met at a random time.
 #[must_use]
 pub fn record(cell: &Cell, seed: u64) -> Record {
     measured(cell, &planned(Effort::Default), seed)
@@ -158,7 +159,7 @@ pub(crate) fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
     measured_with(cell, planned, seed, &[])
 }
 
-/// The same, and those steps with one visit that are named.
+/// The same, plus the named steps with one visit.
 fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Record {
     let mut record = planned.clone();
     record.plan.seed = seed;
@@ -176,7 +177,7 @@ fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Rec
     let thresholds = suite::thresholds();
     loop {
         if visits.is_empty() && !is_extended {
-            // As the product does where a disk is too slow for its planned visits.
+            // As the product does if a disk is too slow for its planned visits.
             is_extended = true;
             let elapsed_ns = PREPARED_NS + disk.now_ns() - began_ns;
             visits.extend(more_visits(&record, after, elapsed_ns, &thresholds));
@@ -190,7 +191,7 @@ fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Rec
             continue;
         }
         let seed = seed ^ u64::from(visit.number) << 40 ^ (visit.step as u64) << 32;
-        // As the product does before the first visit of a step whose pace the disk sets.
+        // As the product does before the first visit of a step whose rate depends on the disk.
         if let Some(probe) = step.pace_probe()
             && !sustained.contains_key(&visit.step)
         {
@@ -216,7 +217,7 @@ pub(crate) fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
             let summed = summary.stream(&step.name, stream.class).expect("each is summarised");
             let mut figures = figures(summed);
             if plan.steps.iter().any(|planned| planned.name == step.name && planned.is_open()) {
-                // A rate that was asked for is no figure of the disk.
+                // A requested rate is not a figure of the disk.
                 figures[4] = Estimate::default();
             }
             Part {
@@ -260,7 +261,7 @@ pub(crate) fn run_visit(disk: &mut Disk, step: &StepPlan, seed: u64) -> StepReco
     suite::measured(&step.name, outcome)
 }
 
-/// How often the interval of one figure held the truth.
+/// How often the interval of one figure contained the truth.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The disk.
@@ -273,7 +274,7 @@ pub struct Row {
     pub runs: usize,
     /// Of them, those that printed an interval.
     pub printed: usize,
-    /// Of these, those whose interval held the truth.
+    /// Of these, those whose interval contained the truth.
     pub held: usize,
     /// Of the others, those whose interval lies wholly above the truth.
     pub above: usize,
@@ -284,13 +285,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Share of the printed intervals that held the truth; 1 where none was printed.
+    /// Share of the printed intervals that contained the truth; 1 if none was printed.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         if self.printed == 0 { 1.0 } else { self.held as f64 / self.printed as f64 }
     }
 
-    /// Whether enough runs print it: what hardly any prints has no coverage to speak of.
+    /// Whether enough runs print it: the coverage of a figure that hardly any run prints means little.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.printed as f64 >= PRINTED_MIN * self.runs as f64 && self.printed > 0
@@ -310,7 +311,7 @@ pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
     }
     let mut rows = Vec::new();
     for (step, class) in kinds {
-        // A run in which none was completed measured nothing of it.
+        // A run in which none was completed did not measure it.
         let is_same = |part: &&Part| part.step == step && part.class == class;
         let parts: Vec<&Part> = runs.iter().filter_map(|run| run.iter().find(is_same)).collect();
         let mut all = Hist::new();
@@ -354,7 +355,7 @@ pub struct Sharpness {
 }
 
 impl Sharpness {
-    /// Of figures that enough runs printed.
+    /// For figures that enough runs printed.
     #[must_use]
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let counted = rows.into_iter().filter(|row| row.is_counted() && row.over_oracle.is_finite());
@@ -407,7 +408,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     text + &conclusion(&all)
 }
 
-/// What the whole table comes to.
+/// Summary of the whole table.
 fn conclusion(all: &[Row]) -> String {
     let mut text = String::from("  score / oracle's, geometric mean of all steps (the largest):\n");
     let shown = |of: Sharpness| format!("{:>16}", format!("{:.2} ({:.2})", of.mean(), of.largest));
@@ -434,7 +435,7 @@ fn conclusion(all: &[Row]) -> String {
     let wrong = rare.iter().map(|row| (row.printed - row.held) as f64 / row.runs as f64).fold(0.0, f64::max);
     let _ = writeln!(
         text,
-        "  besides, {} that fewer than {:.0} % of the runs print; wrong, of all runs: at most {:.2} %",
+        "  plus {} that fewer than {:.0} % of the runs print; wrong, of all runs: at most {:.2} %",
         rare.len(),
         100.0 * PRINTED_MIN,
         100.0 * wrong

@@ -1,4 +1,4 @@
-//! Draws disks: how fast and how irregular they are by themselves, and the limits that a provider puts on them.
+//! Draws disks: how fast and how irregular they are on their own, and the limits that a provider puts on them.
 //!
 //! Sources. Tiers: those of `analysis/src/limits/tiers.tsv`, with their bursts. Irregularity: Wajahat et al.
 //! (Performance Evaluation 142, 2020) fit storage traces best by two-phase hyper-exponential times; two log-normal
@@ -8,7 +8,7 @@ use qd1_engine::sim::{Bucket, Cache, Device, Limit, Mode, Scope, Service, Stall}
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// What was put on a disk, for one scope.
+/// The limit put on a disk, for one scope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth {
     pub(crate) scope: Scope,
@@ -62,7 +62,7 @@ impl Dice {
     }
 }
 
-/// What a kind of disk can do by itself: latency range, ns; spread; requests at once; bytes per second.
+/// What a kind of disk can do on its own: latency range, ns; spread; parallel requests; bytes per second.
 pub(crate) struct DiskKind {
     pub(crate) name: &'static str,
     latency_ns: (f64, f64),
@@ -96,7 +96,7 @@ pub(crate) const KINDS: [DiskKind; 4] = [
     },
 ];
 
-/// A disk by itself.
+/// A disk on its own.
 pub(crate) fn own(dice: &mut Dice, kind: &DiskKind, seed: u64) -> Device {
     let channels = dice.between(kind.channels.0, kind.channels.1 + 0.99).floor();
     let bytes = dice.log_between(kind.bytes.0, kind.bytes.1);
@@ -112,7 +112,8 @@ pub(crate) fn own(dice: &mut Dice, kind: &DiskKind, seed: u64) -> Device {
         Service { modes, per_byte_ns: channels * 1e9 / bytes, ..Service::default() }
     };
     let (read, write) = (service(1.0), service(0.8));
-    // At most a tenth of the time: a bucket earns tokens through a stall, and beyond that is never seen empty.
+    // At most a tenth of the time: a bucket earns tokens during a stall, and with more stalls it would never be seen
+    // empty.
     let stall = dice.chance(0.4).then(|| {
         let period_ns = dice.log_between(0.7e9, 10e9);
         Stall { period_ns: period_ns as u64, length_ns: dice.log_between(3e6, 300e6).min(0.1 * period_ns) as u64 }
@@ -133,7 +134,7 @@ pub(crate) fn unlimited(seed: u64) -> Scenario {
     Scenario { name: format!("{} {seed:#x}", kind.name), device: own(&mut dice, kind, seed), truths: Vec::new() }
 }
 
-/// A budget as published: rates, how far above them a burst goes (0: as fast as the disk), how long a burst at that
+/// A budget as published: rates, how far above them a burst goes (0: as fast as the disk), and how long a burst at that
 /// rate lasts.
 struct Budget {
     name: &'static str,
@@ -198,7 +199,7 @@ pub(crate) fn put_any(dice: &mut Dice, device: &mut Device) {
     put(device, Scope::Both, &budget);
 }
 
-/// A disk with limits, which by itself is at least twice as fast as they allow.
+/// A disk with limits, which on its own is at least twice as fast as they allow.
 pub(crate) fn limited(seed: u64) -> Scenario {
     let mut dice = Dice::new(seed);
     let is_shared = dice.chance(0.7);
@@ -227,7 +228,7 @@ pub(crate) fn limited(seed: u64) -> Scenario {
     Scenario { name: format!("{} {seed:#x}", names.join(" / ")), device, truths }
 }
 
-/// Requests per second that a disk does by itself at a deep queue: channels over the mean time, stalls taken off.
+/// Requests per second that a disk serves on its own with a deep queue: channels over the mean time, minus stalls.
 fn speed(device: &Device, block: u32) -> f64 {
     let mean = |service: &Service| {
         let mode = |mode: &Mode| mode.weight * mode.median_ns * (mode.sigma * mode.sigma / 2.0).exp();

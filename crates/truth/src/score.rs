@@ -1,9 +1,10 @@
-//! How sharp intervals are that have to hold: the interval score of Gneiting and Raftery (2007), section 6.2, on the
-//! logarithm.
+//! How sharp intervals are, given that they must hold: the interval score of Gneiting and Raftery (2007), section 6.2,
+//! on the logarithm.
 //!
-//! A 95 % interval costs its width and, where it misses, 2 / 0.05 times by how much. Wide intervals that always hold cost
-//! their width, narrow ones that miss the penalty; the least is what the law itself would say. The *oracle* knows that law:
-//! its interval about a value is made of the 2.5 % and 97.5 % quantiles of the errors that other runs of the same disk made.
+//! A 95 % interval costs its width plus, if it misses, 2 / 0.05 times the distance by which it misses. Wide intervals
+//! that always hold cost their width, narrow ones that miss cost the penalty; the minimum is reached by the true law.
+//! The *oracle* knows that law: its interval around a value comes from the 2.5 % and 97.5 % quantiles of the errors of
+//! other runs of the same disk.
 
 /// Cost of a miss, over its size: 2 / alpha.
 const PENALTY: f64 = 2.0 / 0.05;
@@ -27,7 +28,7 @@ pub(crate) fn mean(printed: &[Printed], truth: f64) -> f64 {
     each.sum::<f64>() / printed.len() as f64
 }
 
-/// Mean score of the oracle's intervals about the same values; not a number of fewer than three runs.
+/// Mean score of the oracle's intervals around the same values; NaN for fewer than three runs.
 ///
 /// Each run is judged by an interval from all other runs.
 pub(crate) fn of_oracle(printed: &[Printed], truth: f64) -> f64 {
@@ -69,7 +70,7 @@ mod tests {
             .collect();
         let oracle = of_oracle(&printed, 1.0);
         assert!((oracle / 0.4676 - 1.0).abs() < 0.05, "{oracle}");
-        // Twice as wide as it need be, and hardly a miss.
+        // Twice as wide as necessary, and hardly a miss.
         let wide = mean(&printed, 1.0);
         assert!((wide / oracle - 0.8 / 0.4676).abs() < 0.1, "{wide} {oracle}");
     }
@@ -81,7 +82,7 @@ mod tests {
         assert!((of_interval(0.0, 0.1, -0.1) - 4.1).abs() < 1e-12);
     }
 
-    /// An oracle that had seen the run it is judged on would hold the most extreme one.
+    /// An oracle that had seen the run it is judged by would cover even the most extreme one.
     #[test]
     fn an_oracle_is_not_judged_on_what_it_saw() {
         let printed: Vec<Printed> =

@@ -1,4 +1,4 @@
-//! Do the figures of stalls hold? On the disks of [`repeat`](crate::repeat), and on fast ones that stand still now and then.
+//! Do the figures of stalls hold? On the disks of [`repeat`](crate::repeat), and on fast ones that stall now and then.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ use crate::Seeds;
 use crate::parallel::each;
 use crate::repeat::{Cell, Part, Row, SECOND_NS, cells, local_nvme, planned, run};
 
-/// Those of the stalls that one kind of operation met in all steps.
+/// The figures of the stalls that one kind of operation met in all steps.
 const OF_STALLS: [&str; 2] = ["longest", "share"];
 
-/// A local NVMe drive that stands still now and then, as often and as long as this.
+/// A local NVMe drive that stalls now and then, with this frequency and duration.
 pub(crate) fn waiting_nvme(every_s: f64, stall_ns: f64, stall_sigma: f64) -> Device {
     let stalls_per_s = 1.0 / every_s;
     let neighbours = Neighbours { sigma: 0.0, memory_ns: SECOND_NS, stalls_per_s, stall_ns, stall_sigma };
     Device { neighbours: Some(neighbours), ..local_nvme() }
 }
 
-/// All disks of `repeat`, and fast ones that stand still: for about 0.1 s, as a shared machine's do, and for 0.2 s with some
-/// that take ten times as long.
+/// All disks of `repeat`, and fast ones that stall: for about 0.1 s, as on a shared machine, and for 0.2 s with some
+/// stalls ten times as long.
 fn cells_with_rare_stalls() -> Vec<Cell> {
     let rare = [
         ("0.1 s in 20", waiting_nvme(20.0, 100e6, 0.4)),
@@ -32,7 +32,8 @@ fn cells_with_rare_stalls() -> Vec<Cell> {
     cells().into_iter().chain(rare.map(|(name, device)| Cell::of(name, device))).collect()
 }
 
-/// How often the figures of stalls held: the longest against those of all other runs, the share against that of all runs.
+/// How often the figures of stalls held: the longest compared with all other runs, the share compared with all runs
+/// pooled.
 fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
     let planned = planned(Effort::Default);
     let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
@@ -48,7 +49,8 @@ fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
                 .enumerate()
                 .filter_map(|(run, one)| Some((run, one[which].low?, one[which].high?)))
                 .collect();
-            // The longest is bounded from above, and held against each other run's; the share against that of all.
+            // The longest is an upper bound, compared with each other run's longest; the share is compared with that of
+            // all runs.
             let held = |(run, low, high): &(usize, f64, f64)| match which {
                 0 => value(0).enumerate().filter(|(other, longest)| other != run && longest <= high).count(),
                 _ => usize::from((*low..=*high).contains(&mean_share)),
@@ -78,8 +80,8 @@ pub fn table(seeds: Seeds, count: u64) -> String {
     let mut text = format!("stalls: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
     let _ = writeln!(
         text,
-        "  % of the upper limits of the longest wait (95 %) that another run's keeps, and of the 95 % intervals of the share of\n  \
-         moments with a wait of 100 ms that hold the long run's (% printed; median of upper / lower limit)"
+        "  % of other runs within the upper limit of the longest wait (95 %), of the 95 % intervals of the share of\n  \
+         moments with a wait of 100 ms that contain the long run's (% printed; median of upper / lower limit)"
     );
     let _ = writeln!(text, "  {:<24}{}", "", OF_STALLS.map(|figure| format!("{figure:>28}")).concat());
     for cell in cells_with_rare_stalls() {

@@ -1,4 +1,4 @@
-//! What all procedures on virtual disks begin with: the jobs of a suite as steps, a step's result, and a Record without
+//! What all procedures on virtual disks start from: the jobs of a suite as steps, a step's result, and a Record without
 //! steps.
 
 use qd1_engine::run::Outcome;
@@ -11,20 +11,20 @@ use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, Job};
 use qd1_model::{Bytes, Record, Subject, Thresholds};
 
-/// The table of a suite that comes with qd1.
+/// The TOML table of a built-in suite.
 pub(crate) fn table(text: &str) -> toml::Table {
     text.parse().expect("the suite is TOML, or the application's tests fail")
 }
 
-/// The jobs of a suite, but for those that would have to be expanded.
+/// The jobs of a suite, except for those that would have to be expanded.
 pub(crate) fn jobs(suite: &toml::Table) -> Vec<Job> {
     let all = suite["job"].as_array().expect("a suite has a list of jobs");
     let plain = all.iter().filter(|job| job.get("sweep").is_none());
     plain.map(|job| job.clone().try_into().expect("the suite's keys are those of a job")).collect()
 }
 
-/// One job as the planner makes it a step of a directory with a test file of `file` bytes; what the suites measured here
-/// do not use is left out.
+/// The step that the planner makes from one job, in a directory with a test file of `file` bytes; features that the
+/// suites measured here do not use are left out.
 pub(crate) fn step(job: &Job, effort: Effort, file: u64) -> StepPlan {
     let rw = job.rw.expect("it has no jobs of files");
     let data = match (job.zero_buffers, job.buffer_compress_percentage, job.dedupe_percentage) {
@@ -72,7 +72,7 @@ pub(crate) fn step(job: &Job, effort: Effort, file: u64) -> StepPlan {
     StepPlan { name, title: String::new(), work, background: Vec::new(), stop, visits, writes_max: Bytes(0) }
 }
 
-/// What a step, or one visit of it, measured. The simulated device stands for one that a real engine would be used on.
+/// What a step, or one visit of it, measured. The simulated device stands for one driven by a real engine.
 pub(crate) fn measured(name: &str, outcome: Outcome) -> StepRecord {
     StepRecord {
         name: name.to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Env
     Record::begin("0123456789ab".to_owned(), Vec::new(), 0, plan, environment)
 }
 
-/// The thresholds that ship.
+/// The shipped thresholds.
 pub(crate) fn thresholds() -> Thresholds {
     toml::from_str(include_str!("../../suites/src/thresholds.toml")).expect("the thresholds that ship are valid")
 }

@@ -1,9 +1,10 @@
-//! Sweeps of simulated devices whose law is known: c servers with a mean service time s are saturated at depth c, a limit
-//! of L requests per second at depth L s, and limits of I requests and B bytes per second meet at blocks of B / I.
+//! Sweeps of simulated devices whose law is known: c servers with a mean service time s are saturated at depth c, a
+//! limit of L requests per second at depth L s, and limits of I requests and B bytes per second meet at blocks of B /
+//! I.
 //!
 //! The whole procedure runs, in virtual time: the suite in its shuffled order, each step on the simulated device, the
-//! Record through the analysis. Seeds below 2000 are for trying things out (a cell's time is cut from completion to
-//! completion because of one of them); those here have changed nothing.
+//! Record through the analysis. Seeds below 2000 are for experiments (a cell's time is cut from completion to
+//! completion because of one of them); those here have not influenced anything.
 
 use qd1_model::FindingId;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +25,7 @@ use qd1_suites::sweep::{Axes, Grid, suite};
 
 use crate::suite::record;
 
-/// The time of a step of `qd1 sweep`, without flags.
+/// The duration of a step of `qd1 sweep` without flags.
 const RUNTIME_NS: u64 = 500_000_000;
 const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -150,7 +151,7 @@ fn one_size(depths: &[u32]) -> Grid {
     grid(vec![Bytes::kib(4)], depths.to_vec())
 }
 
-/// Time for about so many requests, of a step as it would really be.
+/// Time for about this many requests, within the duration of a real step.
 fn span_ns(requests: f64, per_second: f64) -> u64 {
     (requests / per_second * 1e9).clamp(100e6, 2e9) as u64
 }
@@ -233,7 +234,7 @@ fn the_crossover_is_where_the_two_limits_meet() {
                 ..Device::default()
             }
         } else {
-            // Each request takes a time of its own and one for each byte: the same two limits with a soft corner.
+            // Each request costs a fixed time plus a time per byte: the same two limits with a soft corner.
             let mean_ns = 8.0 / iops * 1e9;
             let mode = Mode { weight: 1.0, median_ns: mean_ns / (sigma * sigma / 2.0_f64).exp(), sigma };
             let read = Service { modes: vec![mode], per_byte_ns: mean_ns / truth, ..Service::default() };
@@ -259,7 +260,7 @@ fn a_queue_that_is_not_filled_is_flagged_at_every_depth_where_it_is_not() {
         let mut roll = dice(seed);
         let (read, mean_ns) = service(&mut roll, seed);
         let device = Device { read, channels: 16, ..Device::default() };
-        // An engine that keeps no more than six in flight, whatever it is asked.
+        // An engine that keeps no more than six in flight, whatever is requested.
         let span_ns = span_ns(2000.0, 6.0 / mean_ns * 1e9);
         let surface = sweep(&one_size(&DEPTHS), seed, span_ns, &|_| device.clone(), |depth| depth.min(6));
         let flagged = |depth: u32| {

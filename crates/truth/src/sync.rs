@@ -1,8 +1,8 @@
-//! Ways to make writes durable on disks whose law of costs is known for each: whether the table's intervals hold the
-//! law, and whether the best is found.
+//! Ways to make writes durable on disks for which the cost law of each is known: whether the table's intervals contain
+//! the truth, and whether the best method is found.
 //!
-//! A method's cost is a law of its own: fsync writes a journal besides, a direct O_DSYNC write carries its flush with
-//! it, sync_file_range sends none. So each method has its device, with a flush of its own.
+//! Each method has its own cost law: fsync also writes a journal, a direct O_DSYNC write includes its flush,
+//! sync_file_range sends none. So each method has its own device, with its own flush time.
 
 use std::sync::atomic::AtomicBool;
 
@@ -24,12 +24,12 @@ use crate::Seeds;
 use crate::suite;
 
 const BLOCK: u32 = 8192;
-/// Time of each step, in each of two passes, ns.
+/// Duration of each step, in each of two passes, ns.
 const STEP_NS: u64 = 3_000_000_000;
-/// Commits from which the law is read.
+/// Number of commits from which the law is computed.
 const LAW: usize = 60_000;
 
-/// The methods, and by how much a flush of theirs differs from fdatasync's.
+/// The methods, and the factor by which their flush differs from fdatasync's.
 const METHODS: [(Sync, bool, f64); 5] = [
     (Sync::Fdatasync, false, 1.0),
     (Sync::Fsync, false, 1.8),
@@ -41,7 +41,7 @@ const METHODS: [(Sync, bool, f64); 5] = [
 /// How the table of some disks came out.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Figures looked at, and those whose interval holds the law.
+    /// Figures studied, and those whose interval contains the truth.
     pub figures: (u64, u64),
     /// Figures that were not resolved.
     pub unresolved: u64,
@@ -59,7 +59,7 @@ struct Law {
     sync_p50_ns: f64,
 }
 
-/// Measures the disks of these numbers.
+/// Measures the disks with these numbers.
 pub fn tally(seeds: Seeds, numbers: std::ops::Range<u64>) -> Tally {
     let mut tally = Tally::default();
     for number in numbers {
@@ -85,7 +85,7 @@ fn one(tally: &mut Tally, seed: u64, number: u64) {
     for (row, (sync, _, method)) in table.rows.iter().zip(METHODS) {
         judge(tally, &format!("disk {number}, {sync:?}"), row, &law(&device(method), sync, writes_per_sync));
     }
-    // With two writes a commit there is no row to choose by.
+    // With two writes per commit there is no row to choose by.
     if writes_per_sync == 1 {
         tally.best.0 += 1;
         if table.best == Some(SyncMethod { sync: Sync::ODsync, direct: true }) {
@@ -118,7 +118,7 @@ fn judge(tally: &mut Tally, name: &str, row: &SyncRow, law: &Law) {
     }
 }
 
-/// Commits one after the other until chance no longer matters, not by the device's own draws.
+/// Consecutive commits until chance no longer matters, with draws other than the device's own.
 fn law(device: &Device, sync: Sync, writes: u32) -> Law {
     let mut state = State::new(Device { seed: device.seed ^ 0x7247_7468, ..device.clone() });
     let (mut now_ns, mut lat, mut parts) = (0.0, Vec::with_capacity(LAW), Vec::with_capacity(LAW));
@@ -147,7 +147,7 @@ fn law(device: &Device, sync: Sync, writes: u32) -> Law {
     Law { per_second, p50_ns: at(&lat, 0.5), p99_ns: at(&lat, 0.99), sync_p50_ns: at(&parts, 0.5) }
 }
 
-/// A run of these steps, each on a disk of its own, in two passes.
+/// A run of these steps, each on its own disk, in two passes.
 fn record(steps: &[(IoWork, Device)]) -> Record {
     let mut record = suite::record("sync", Subject::Sync, Bytes::gib(1), Environment::default());
     let stop = Stop { min_ns: 0, max_ns: STEP_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };

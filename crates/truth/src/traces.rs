@@ -1,10 +1,10 @@
-//! The claims of a check over hours, held against drives of others: means of 15 seconds of drives in production, as
-//! published with Perseus (Lu et al., FAST 2023).
+//! The claims of a check over hours, compared with traces of production drives: means over 15 seconds, as published
+//! with Perseus (Lu et al., FAST 2023).
 //!
 //! A gzipped CSV file has the columns `drive` (cluster-host-disk), `seconds`, `latency_us` and more. Each stretch of
-//! three hours without a gap stands for a time that a check was spread over: visits at the product's random times see the
-//! mean of their 15 seconds, and the product's intervals of each hour and of all three are to hold the mean of all.
-//! Every third host is kept apart ([`Seeds::Table`]); the others are for setting rules ([`Seeds::Tuning`]).
+//! three hours without a gap stands for the duration of a check: visits at the product's random times see the mean of
+//! their 15 seconds, and the product's intervals for each hour and for all three must contain the mean of all. Every
+//! third host is held out ([`Seeds::Table`]); the others are for setting rules ([`Seeds::Tuning`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,13 +24,13 @@ use crate::long_check::{plan, record, thresholds};
 const ROW_S: u64 = 15;
 const HOUR_S: u64 = 3_600;
 const STRETCH_S: u64 = 3 * HOUR_S;
-/// Rounds that the product plans for an hour.
+/// Rounds that the product plans per hour.
 const ROUNDS_PER_HOUR: u32 = 15;
-/// Requests of a visit: the mean of so many is the row's.
+/// Requests per visit, whose mean is the row's.
 const REQUESTS: usize = 100;
-/// Drives that their operators found to be slow, by the paper.
+/// Drives that their operators found to be slow, according to the paper.
 const SLOW: [&str; 4] = ["A-22-11", "A-25-8", "C-2-1", "C-2-2"];
-/// Times of a drive's usual latency that an hour is held to.
+/// Multiples of a drive's usual latency that serve as limits for an hour.
 const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
 
 /// Rows of one drive: second, and mean latency in us.
@@ -66,7 +66,7 @@ fn read(path: &Path) -> io::Result<BTreeMap<String, Rows>> {
     let mut lines = BufReader::new(GzDecoder::new(File::open(path)?)).lines();
     let header = lines.next().transpose()?.unwrap_or_default();
     if !header.starts_with("drive,seconds,latency_us") {
-        return Err(Error::new(ErrorKind::InvalidData, "its columns do not begin with drive,seconds,latency_us"));
+        return Err(Error::new(ErrorKind::InvalidData, "the columns must begin with drive,seconds,latency_us"));
     }
     for line in lines {
         let line = line?;
@@ -95,7 +95,7 @@ fn stretches(rows: &Rows) -> Vec<Stretch> {
         .collect()
 }
 
-/// How far the mean of a minute lies from that of its three hours, and of its drive's two weeks.
+/// How far the mean of a minute is from that of its three hours, and of its drive's two weeks.
 fn minutes(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
     let mut of_stretch = Vec::new();
     for (_, rows) in drives.iter().filter(|(drive, _)| !SLOW.contains(&drive.as_str())) {
@@ -109,7 +109,7 @@ fn minutes(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
     let far = of_stretch.iter().filter(|off| off.abs() >= 0.15).count() as f64 / of_stretch.len().max(1) as f64;
     let _ = writeln!(
         text,
-        "  a minute's mean latency beside that of its three hours, {} minutes of drives not known as slow:\n    \
+        "  a minute's mean latency relative to that of its three hours, {} minutes of drives not known as slow:\n    \
          {:+.0} % at the 5th, {:+.0} % at the 95th percentile; {:.1} % are 15 % or more off",
         of_stretch.len(),
         at(0.05),
@@ -122,7 +122,8 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// How often an interval of 95 %, and the same taken as one of 90 %, holds; and their median upper over lower limit.
+/// How often a 95 % interval, and the same treated as a 90 % interval, holds; and their median ratio of upper to lower
+/// limit.
 #[derive(Default)]
 struct Claims {
     all: usize,
@@ -136,7 +137,7 @@ impl Claims {
         self.all += 1;
         let (Some(value), Some(low), Some(high)) = (estimate.value, estimate.low, estimate.high) else { return };
         self.held_95 += usize::from((low..=high).contains(&truth));
-        // As much narrower as the t distribution of a sample of so many is (see `stats::sample`).
+        // Narrower by as much as the t distribution of a sample of this size (see `stats::sample`).
         let t = StudentsT::new(0.0, 1.0, 2.0 * (visits - 1.0) / 3.0).expect("more than one visit");
         let narrower = t.inverse_cdf(0.95) / t.inverse_cdf(0.975);
         let limit = |end: f64| value * (end / value).powf(narrower);
@@ -201,7 +202,7 @@ fn claims(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
     let _ = writeln!(text, "  of three hours: {}", days.line());
     let _ = writeln!(
         text,
-        "  hours held to {LIMITS:?} times the drive's mean: {graded} graded, {:.2} % of them wrongly; {open} not resolved",
+        "  hours, limits {LIMITS:?} times the drive's mean: {graded} graded, {:.2} % of them wrongly; {open} not resolved",
         100.0 * f64::from(wrong) / f64::from(graded.max(1))
     );
 }

@@ -1,7 +1,7 @@
-//! Does a check give the right grade, and does it give one? Its own steps, visits and thresholds, on the disks that this was
-//! made for: the brief's, whose flushes take 20 ms, and those one would have instead of it.
+//! Does a check give a grade, and the right one? Its own steps, visits and thresholds, on the disks that qd1 was made
+//! for: the brief's, whose flushes take 20 ms, and those that one would have instead of it.
 //!
-//! The right grade of a class is that of the figures of all runs pooled, which are those of hours on that disk.
+//! The right grade of a class is that of the pooled figures of all runs, which represent hours on that disk.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ use crate::suite::thresholds;
 
 /// Classes that the visited steps decide.
 const CLASSES: [&str; 3] = ["etcd", "database", "database-reads"];
-/// A pooled figure this near to a bound, relative, has two right grades: either side of it.
+/// A pooled figure this close to a bound, relatively, has two right grades: those on either side.
 const NEAR: f64 = 0.03;
 
-/// The disks of the seeds, and of their kinds; and real VPS, as far as their percentiles say.
+/// The disks of the seeds, by kind; and real VPS, as far as their percentiles are known.
 #[must_use]
 pub fn cells() -> Vec<Cell> {
     let of = |read_us: f64, write_us: f64, flush_us: f64, sigma: f64| Device {
@@ -52,7 +52,7 @@ pub fn cells() -> Vec<Cell> {
     .collect()
 }
 
-/// What one run said of a class.
+/// What one run said about a class.
 struct Said {
     grade: Grade,
     line: String,
@@ -65,7 +65,7 @@ pub struct Row {
     pub cell: String,
     /// The class.
     pub class: &'static str,
-    /// Grades that are right: one, but where a figure of the long run lies on a bound.
+    /// The right grades: one, unless a figure of the long run lies on a bound.
     pub right: Vec<Grade>,
     /// How many runs gave each grade.
     pub given: BTreeMap<String, usize>,
@@ -73,7 +73,7 @@ pub struct Row {
     pub runs: usize,
     /// Of them.
     pub are_right: usize,
-    /// Runs with a finding of stalls or of stalls as the reason, where the disk has none.
+    /// Runs with a finding of stalls, or with stalls as the reason, although the disk has none.
     pub example: String,
 }
 
@@ -87,7 +87,7 @@ fn grade_of(value: f64, criterion: &Criterion) -> Grade {
     }
 }
 
-/// A figure of the long run: a percentile of all requests of all runs; of stalls, the middle of what the runs saw.
+/// A figure of the long run: a percentile of all requests of all runs; for stalls, the median of what the runs saw.
 fn pooled(records: &[Record], criterion: &Criterion) -> Option<f64> {
     let quantile = |q: f64, is_sync: bool| {
         let mut all = Hist::new();
@@ -111,7 +111,7 @@ fn pooled(records: &[Record], criterion: &Criterion) -> Option<f64> {
     }
 }
 
-/// The grades of a class by the figures of the long run; several where one is about at a bound.
+/// The grades of a class by the figures of the long run; several if one is close to a bound.
 fn right_grades(class: &ThresholdClass, records: &[Record]) -> Vec<Grade> {
     let truths: Vec<(f64, &Criterion)> =
         class.criterion.iter().filter_map(|criterion| Some((pooled(records, criterion)?, criterion))).collect();

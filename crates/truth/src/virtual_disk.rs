@@ -15,13 +15,13 @@ use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const INTERVAL_NS: u64 = 100_000_000;
-/// How often a procedure is asked whether it has seen enough: as in the application.
+/// How often a procedure is asked whether it has seen enough, as in the application.
 const LOOK_NS: u64 = 500_000_000;
 /// Most requests in flight.
 const SLOTS: u32 = 512;
 /// Time between the steps of a run, ns: opening files and an engine.
 const BETWEEN_NS: u64 = 20_000_000;
-/// What is addressed, bytes.
+/// Size of the addressed region, bytes.
 const SPAN: u64 = 1 << 30;
 
 /// A disk in virtual time.
@@ -34,7 +34,7 @@ pub struct VirtualDisk {
 }
 
 impl VirtualDisk {
-    /// As `device` describes it, idle until now.
+    /// A disk as described by `device`, idle until now.
     ///
     /// # Panics
     /// When there is no memory for one buffer.
@@ -97,7 +97,7 @@ impl VirtualDisk {
             }
         }
         let runtime_ns = self.engine.now_ns() - started_ns;
-        // What was still in flight at the end came without successors: it is no throughput.
+        // Requests still in flight at the end had no successors: they do not count as throughput.
         let drained = intervals.len().saturating_sub(1);
         intervals.truncate(if moved > 0 { drained } else { 0 });
         Measured { direction: probe.direction, role: probe.role, block: probe.block, started_ns, runtime_ns, intervals }
@@ -124,7 +124,7 @@ fn op(rng: &mut Xoshiro256PlusPlus, probe: &Probe) -> Op {
     Op { kind, file: 0, len: probe.block, offset: rng.next_u64() % (SPAN / block) * block }
 }
 
-/// What an interval of one kind of request holds.
+/// The content of an interval for one kind of request.
 #[derive(Default)]
 struct Amount {
     ios: u64,
@@ -142,7 +142,7 @@ impl Amount {
         self.bins.record(lat_ns);
     }
 
-    /// What it holds, and from now on nothing.
+    /// Returns its content and empties it.
     fn take(&mut self, class: OpClass) -> IntervalStream {
         let Self { ios, bytes, lat_sum_ns, lat_max_ns, .. } = *self;
         let stream = IntervalStream { class, ios, bytes, lat_sum_ns, lat_max_ns, bins: self.bins.sparse() };

@@ -1,8 +1,9 @@
-//! Real VPS as disks: their laws are drawn through the percentiles that p99bench published of them (`vps.tsv`).
+//! Real VPS as disks: their laws are drawn through the percentiles that p99bench published for them (`vps.tsv`).
 //!
-//! What percentiles cannot say is left out: each request is drawn by itself, so that slow ones do not come in bursts, and a
-//! disk is as good at depth as with one request. How a durable write divides into its write and its flush was not published
-//! either; here the flush takes all of it but a microsecond, as on a disk with a cache that has to be flushed.
+//! Anything that percentiles cannot express is left out: each request is drawn independently, so that slow ones do not
+//! come in bursts, and a disk is as good at depth as with one request. How a durable write divides into write and flush
+//! was not published either; here the flush takes all but a microsecond of it, as on a disk with a cache that must be
+//! flushed.
 
 use qd1_engine::sim::{Device, Service};
 
@@ -19,7 +20,7 @@ const WRITE_NS: f64 = 1e3;
 /// One result.
 #[derive(Clone, Debug)]
 pub struct Vps {
-    /// An anonymous name of the machine: the same one at another hour has the same.
+    /// An anonymous name of the machine, the same in measurements at different hours.
     pub host: &'static str,
     /// Provider, product and region.
     pub product: &'static str,
@@ -49,8 +50,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The law through them. It begins where its mean becomes the published one; the longest request is one in as many as
-    /// there were.
+    /// The law through them. It begins where its mean becomes the published one; the longest request has probability
+    /// one over the number of requests.
     #[must_use]
     pub fn law(&self) -> Service {
         let longest = self.max_ns.map(|ns| (1.0 - 1.0 / (self.iops * SECONDS), ns));
@@ -58,7 +59,7 @@ impl Figures {
         let from = |least_ns: f64| {
             Service::through(std::iter::once((0.0, least_ns)).chain(known.clone()).collect::<Vec<(f64, f64)>>())
         };
-        // Bisection of the logarithm: the later it begins, the longer is the mean.
+        // Bisection on the logarithm: the later it begins, the longer the mean.
         let (mut low, mut high) = ((self.p50_ns / 100.0).ln(), self.p50_ns.ln());
         for _ in 0..50 {
             let middle = f64::midpoint(low, high);
@@ -68,7 +69,8 @@ impl Figures {
     }
 }
 
-/// The mean of a law through points, ns: from one to the next ln t is a + b x with x = -ln(1 - p), whose density is exp(-x).
+/// The mean of a law through points, ns: from one to the next ln t is a + b x with x = -ln(1 - p), whose density is
+/// exp(-x).
 fn mean_ns(law: &Service) -> f64 {
     let depth = |p: f64| -(1.0 - p).ln();
     let between = |pair: &[(f64, f64)]| {
@@ -162,10 +164,10 @@ mod tests {
     /// Healthy up to here, and too slow beyond there, ns: etcd's p99 of a sync.
     const HEALTHY_NS: f64 = 2e6;
     const CEILING_NS: f64 = 10e6;
-    /// Published figures this near to a bound, relative, a short check cannot tell from it.
+    /// A short check cannot distinguish published figures this close to a bound, relatively, from the bound.
     const NEAR: f64 = 0.1;
 
-    /// Those of a disk's commits without anything else, one after the other.
+    /// The figures of a disk's commits on their own, one after another.
     fn commits(device: &Device, count: usize) -> Vec<f64> {
         let mut state = State::new(device.clone());
         let mut now_ns = 0.0;
@@ -209,7 +211,8 @@ mod tests {
         }
     }
 
-    /// A check of each, by etcd's p99. Beside it stand criteria about stalls, which may leave the class open but not turn it.
+    /// A check of each, by etcd's p99. There are also criteria about stalls, which may leave the class open but not
+    /// reverse it.
     #[test]
     fn a_check_grades_real_vps_as_their_published_p99_does() {
         let thresholds: Thresholds = toml::from_str(include_str!("../../suites/src/thresholds.toml"))

@@ -1,7 +1,7 @@
 //! What one I/O costs the instrument: user-space instructions, counted by callgrind.
 //!
-//! The difference of two lengths leaves out what a run costs once (start, opening, the report). Instructions do not
-//! depend on the neighbours, so this is the figure to watch from commit to commit.
+//! Taking the difference of two run lengths leaves out one-time costs (start, opening, the report). Instruction counts
+//! do not depend on neighbours, so this is the figure to watch from commit to commit.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::ours::{Job, Stop};
 use super::table::{Table, Target};
 use super::{Args, fio, ours};
 
-/// Instructions per I/O that ours may cost.
+/// Maximum instructions per I/O for ours.
 const MOST: f64 = 260.0;
 /// I/Os of the short and the long run.
 const IOS: [u64; 2] = [5_000, 45_000];
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Each engine with the figure of fio 3.42 (the project's brief), where there is one.
+/// Each engine with the figure of fio 3.42 (the project's brief), if there is one.
 const ENGINES: &[(&str, Option<u64>)] =
     &[("psync", Some(2095)), ("libaio", Some(2576)), ("io_uring", Some(2617)), ("null", None)];
 
@@ -70,19 +70,19 @@ fn count(program: &Path, args: &[String], dir: &Path, wanted: u64, ios: fn(&str)
     valgrind.args(["--tool=callgrind", "--trace-children=no"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program).args(args);
     let made = ios(&patiently(&mut valgrind)?)?;
-    ensure!(made == wanted, "{} made {made} I/Os of {wanted}", program.display());
+    ensure!(made == wanted, "{} made only {made} of {wanted} I/Os", program.display());
     let text = fs::read_to_string(&out).context("callgrind wrote no figures")?;
     fs::remove_file(&out)?;
     total(&text).context("callgrind's figures have no total")
 }
 
 /// Runs valgrind and returns what the program printed. Valgrind 3.19 itself fails an assertion now and then (once in
-/// some seventy runs on a busy machine); that run says nothing of the program and is made again, with a word.
+/// some seventy runs on a busy machine); such a run says nothing about the program and is repeated, with a message.
 fn patiently(valgrind: &mut Command) -> Result<String> {
     let mut outcome = cmd::capture(valgrind);
     for _ in 0..2 {
         match &outcome {
-            Err(error) if error.to_string().contains("vgCallgrind_") => println!("(callgrind crashed; once more)"),
+            Err(error) if error.to_string().contains("vgCallgrind_") => println!("(callgrind crashed; trying again)"),
             _ => break,
         }
         outcome = cmd::capture(valgrind);

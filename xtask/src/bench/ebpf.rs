@@ -1,14 +1,14 @@
-//! Whether our latencies are the kernel's: the same requests timed by eBPF at two places below us, on a loop device at
-//! depth 1.
+//! Whether our latencies agree with the kernel's: the same requests timed by eBPF at two places below us, on a loop
+//! device at depth 1.
 //!
 //! bpftrace takes the time from `block_rq_issue` to `block_rq_complete` on this device only, and from the entry of the
 //! read or write to its exit. Our figure begins before the system call and ends after it, so it is larger by
 //!
-//! - what the kernel does above the device: submission, and waking the thread that waits (system call less device), and
-//! - what lies outside the tracepoints: the way into the kernel and back, the tracepoints' own programs, our clock.
+//! - what the kernel does above the device: submission, and waking the waiting thread (system call minus device), and
+//! - what lies outside the tracepoints: entering and leaving the kernel, the tracepoints' own programs, our clock.
 //!
-//! The second is measured apart, as the same difference for reads of a file that is cached, where nothing waits: it
-//! does not depend on what happens inside the call. What remains unexplained after both is held against 1 %.
+//! The second part is measured separately, as the same difference for reads of a cached file, where nothing waits: it
+//! does not depend on what happens inside the call. What remains unexplained after both must be within 1 %.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,20 +24,20 @@ use super::{Args, ours};
 
 const DISK_BYTES: u64 = 256 << 20;
 const CACHED_BYTES: u64 = 16 << 20;
-/// The most of a figure that may stay unexplained, percent.
+/// Maximum unexplained share of a figure, percent.
 const UNEXPLAINED: f64 = 1.0;
 /// Bins of 50 ns up to 1 ms, of 4,096 ns above: finer than a percent of any latency that a disk has.
 const FINE_NS: u64 = 50;
 const FINE_BINS: u64 = 20_000;
 const COARSE_NS: u64 = 4096;
-/// Above so many bins, 187 ms, all are one.
+/// Everything above this many bins, 187 ms, goes into one bin.
 const BINS: u64 = 65_500;
 
 /// Name and place of each percentile, and its key in what `drive` prints.
 const PERCENTILES: [(&str, f64, &str); 3] =
     [("p50", 0.5, "p50_ns"), ("p99", 0.99, "p99_ns"), ("p99.9", 0.999, "p999_ns")];
 
-/// What both sides measured of the same requests.
+/// What both sides measured for the same requests.
 struct Timed {
     /// What `drive` printed.
     ours: Value,
@@ -107,7 +107,7 @@ fn row(table: &mut Table, rw: &str, (name, q, key): (&str, f64, &str), rounds: &
     Ok(())
 }
 
-/// The kernel's number of a loop device as tracepoints give it: major shifted by 20 bits, and minor.
+/// The kernel's number of a loop device as in tracepoints: major shifted by 20 bits, and minor.
 fn device_number(device: &Path) -> Result<u64> {
     let name = device.file_name().context("a device has a name")?;
     let path = Path::new("/sys/block").join(name).join("dev");
@@ -125,9 +125,9 @@ fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> Strin
     )
 }
 
-/// The program for bpftrace. The requests of one device at depth 1 are told apart by their sector; system calls by
-/// their thread, pread64 and pwrite64 being 17 and 18 on x86-64. A call is counted at the entry of the next one, behind
-/// its stamp: so the counting is inside both windows, and next to nothing outside.
+/// The program for bpftrace. The requests of one device at depth 1 are distinguished by their sector, system calls by
+/// their thread; pread64 and pwrite64 are 17 and 18 on x86-64. A call is counted at the entry of the next one, after
+/// its timestamp, so that the counting falls inside both windows and hardly at all outside.
 fn script(device: u64) -> String {
     let bin = format!(
         "$ns < {limit} ? $ns / {FINE_NS} : ($ns < {most} ? {FINE_BINS} + ($ns - {limit}) / {COARSE_NS} : {BINS})",
@@ -155,7 +155,7 @@ fn trace(script: &str, program: &str, dir: &Path) -> Result<Timed> {
     let (source, out): (PathBuf, PathBuf) = (dir.join("trace.bt"), dir.join("trace.json"));
     fs::write(&source, script)?;
     let mut unshare = cmd::command("unshare");
-    // A mount of its own: the machine's are left as they are, and many have no tracefs.
+    // A private mount: the machine's mounts are left as they are, and many machines have no tracefs.
     unshare.args(["--mount", "sh", "-c", "mount -t tracefs tracefs /sys/kernel/tracing && exec bpftrace \"$@\"", "sh"]);
     unshare.args(["-f", "json", "-o"]).arg(&out).args(["-c", program]).arg(&source);
     // The name of the limit changed with version 0.20.
@@ -180,7 +180,7 @@ impl Bins {
         self.0.values().sum()
     }
 
-    /// The middle of the bin that holds the quantile, ns; NaN of nothing, which meets no target.
+    /// The middle of the bin that holds the quantile, ns; NaN if there is nothing, which meets no target.
     #[allow(clippy::cast_precision_loss, reason = "counts of requests and times are far below 2^52")]
     fn quantile(&self, q: f64) -> f64 {
         let rank = q * self.count() as f64;

@@ -1,5 +1,5 @@
-//! fio and our engines in turn on the same disk: IOPS on a RAM disk, where the instrument is the bottleneck and whoever
-//! does less per I/O gets more of them; latencies on a loop device, where both have to read the same from one disk.
+//! fio and our engines in turn on the same disk: IOPS on a RAM disk, where the tool is the bottleneck and the one that
+//! does less work per I/O gets more of them; latencies on a loop device, where both must show the same for one disk.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use super::ours::{Figures, Job, Stop};
 /// The size of one I/O in every job.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The arguments of a job. `norandommap` spares fio its bookkeeping, a thread spares it shared memory; batches and
+/// The arguments of a job. `norandommap` saves fio its bookkeeping, a thread saves it shared memory; batches and
 /// registered buffers and files are the engines' fast paths. Never `gtod_reduce`: latency must be measured on both
 /// sides.
 pub(super) fn args(job: &Job<'_>) -> Vec<String> {
@@ -36,7 +36,7 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
     args.push(format!("--iodepth={depth}"));
     args.push(format!("--direct={}", u8::from(job.direct)));
     match job.stop {
-        // Without io_size a run ends when it has read as much as the file is long.
+        // Without io_size a run ends when it has read as many bytes as the file has.
         Stop::Ios(ios) => args.extend([format!("--number_ios={ios}"), format!("--io_size={}", ios * BLOCK_BYTES)]),
         Stop::Seconds(seconds) => args.extend(["--time_based=1".to_owned(), format!("--runtime={seconds}")]),
     }
@@ -57,7 +57,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Figures> {
     figures(&cmd::capture(cmd::command("fio").args(args(job)))?)
 }
 
-/// How many I/Os a run says it made.
+/// How many I/Os a run reports.
 pub(super) fn ios(text: &str) -> Result<u64> {
     read_side(text)?["total_ios"].as_u64().context("fio's JSON has no total_ios")
 }

@@ -16,7 +16,7 @@ pub(super) struct Job<'a> {
     pub(super) file: &'a Path,
     pub(super) size_bytes: u64,
     pub(super) iodepth: u32,
-    /// Completions waited for at a time, on both sides alike; 1 takes each as it comes.
+    /// Completions waited for at a time, the same on both sides; 1 takes each as it comes.
     pub(super) batch: u32,
     pub(super) direct: bool,
     pub(super) stop: Stop,
@@ -37,7 +37,7 @@ pub(super) struct Figures {
     pub(super) p99_ns: f64,
 }
 
-/// Builds the example as the product is built.
+/// Builds the example the way the product is built.
 pub(super) fn build() -> Result<PathBuf> {
     dist::build_release(&["--package", "qd1-engine", "--example", "drive"], "examples/drive")
 }
@@ -68,7 +68,7 @@ pub(super) fn run(drive: &Path, job: &Job<'_>) -> Result<Figures> {
     figures(&cmd::capture(Command::new(drive).args(args(job)))?)
 }
 
-/// How many I/Os a run says it made.
+/// How many I/Os a run reports.
 pub(super) fn ios(json: &str) -> Result<u64> {
     parse(json)?["ios"].as_u64().with_context(|| format!("drive printed no ios: {json}"))
 }

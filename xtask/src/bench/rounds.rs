@@ -1,4 +1,4 @@
-//! Two programs in turn, round by round, and what to make of the pairs.
+//! Two programs in turn, round by round, and the statistics of the pairs.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure; of none all three are NaN, which meets no target.
+    /// Needs at least one figure; without any, all three are NaN, which meets no target.
     pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -27,8 +27,8 @@ impl Spread {
     }
 }
 
-/// Runs the peer and ours in turn, `rounds` times; the one that begins changes each round, so that a disk that warms up
-/// or a neighbour who comes favours neither.
+/// Runs the peer and ours in turn, `rounds` times; the order changes each round, so that neither a disk that warms up
+/// nor a neighbour that becomes active favours one side.
 pub(super) fn in_turn<T>(
     rounds: usize,
     peer: impl Fn() -> Result<T>,

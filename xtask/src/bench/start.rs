@@ -1,4 +1,4 @@
-//! What the released binary weighs: on disk, at its start, and in memory during a quick check.
+//! The size of the released binary, its start time, and its memory during a quick check.
 
 use std::process::{Command, Stdio};
 
@@ -9,9 +9,9 @@ use super::args::Args;
 use super::table::{Table, Target};
 use crate::dist;
 
-/// The most that `--version` may take, in milliseconds.
+/// Maximum time of `--version`, in milliseconds.
 const START_MAX_MS: f64 = 10.0;
-/// The most memory of a quick check, in MB of a million bytes.
+/// Maximum memory of a quick check, in MB of a million bytes.
 const MEMORY_MAX_MB: f64 = 64.0;
 
 pub(super) fn run(_: &Args) -> Result<Table> {
@@ -27,18 +27,18 @@ pub(super) fn run(_: &Args) -> Result<Table> {
     let dir = qd1_lab::temp_dir()?;
     let mut check = Command::new(&dist.binary);
     check.args(["check", "--quick"]).arg(dir.path()).current_dir(dir.path());
-    // A run of a bench is no part of the user's history.
+    // A benchmark run does not belong in the user's history.
     check.env("XDG_DATA_HOME", dir.path()).env("XDG_STATE_HOME", dir.path());
     row("memory (check --quick)", dist::megabytes(peak_bytes(&mut check)?), "MB", Target::AtMost(MEMORY_MAX_MB));
     Ok(table)
 }
 
-/// The peak resident memory of a command, as the kernel tells it when the process is gone. The kernel counts from
+/// The peak resident memory of a command, as the kernel reports it when the process is gone. The kernel counts from
 /// before the exec, so no figure is below our own few megabytes.
 fn peak_bytes(command: &mut Command) -> Result<u64> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let ended = command.spawn().context("cannot start the check")?.wait4().context("cannot wait for the check")?;
-    // 3: a threshold failed, which says something of the disk and nothing against the run.
+    // 3: a threshold failed, which says something about the disk and nothing against the run.
     ensure!(matches!(ended.status.code(), Some(0 | 3)), "check --quick failed: {}", ended.status);
     Ok(ended.rusage.maxrss)
 }

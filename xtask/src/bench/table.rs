@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::rounds::Spread;
 
-/// What a figure is held against.
+/// The target for a figure.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     AtMost(f64),
@@ -32,14 +32,14 @@ impl fmt::Display for Target {
     }
 }
 
-/// Rows of text under a heading; the first column left, the others right.
+/// Rows of text under a heading; the first column is left-aligned, the others right-aligned.
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
     missed: bool,
 }
 
 impl Table {
-    /// A table with these columns, and two more for target and verdict.
+    /// A table with these columns plus two for target and verdict.
     pub(super) fn new(columns: &[&str]) -> Self {
         let heading = columns.iter().chain(&["target", "verdict"]).map(|name| (*name).to_owned()).collect();
         Self { rows: vec![heading], missed: false }
@@ -57,7 +57,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// A row for a figure of which each round brought the peer's and ours: both, their ratio, and its median, which is
+    /// A row for a figure measured in each round on both sides: the peer's, ours, their ratio, and its median, which is
     /// judged.
     pub(super) fn pairs(
         &mut self,

@@ -1,9 +1,9 @@
-//! No circle ties files of different rooms.
+//! No dependency cycle may connect files of different rooms.
 //!
-//! A room is a folder below `src`, and `src` itself is one; `a.rs` beside the folder `a` belongs to the room `a`, as
-//! `a/mod.rs` does. Files of one room may use each other as they like. Files of two rooms that reach each other,
-//! however long the way, can neither be read nor moved nor tested apart, so that is a fault. What ties one file to
-//! another is said in `modules.rs`.
+//! A room is a folder below `src`, and `src` itself is one; `a.rs` next to the folder `a` belongs to the room `a`, as
+//! `a/mod.rs` does. Files in one room may use each other freely. Files in two rooms that depend on each other, directly
+//! or not, cannot be read, moved or tested separately, so that is a fault. `modules.rs` defines what counts as a
+//! dependency of one file on another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,13 +41,13 @@ fn roots(package: &Value) -> Vec<PathBuf> {
     built.filter_map(|target| target["src_path"].as_str().map(PathBuf::from)).collect()
 }
 
-/// The ties with paths below `src`, which is how messages name files.
+/// The dependencies, with paths below `src`, which is how messages name files.
 fn inside(ties: &Ties, src: &Path) -> Ties {
     let short = |file: &PathBuf| file.strip_prefix(src).unwrap_or(file).to_owned();
     ties.iter().map(|((from, to), names)| ((short(from), short(to)), names.clone())).collect()
 }
 
-/// Each circle that holds files of more than one room, with the arrows from room to room in it.
+/// Each cycle with files of more than one room, and its dependencies from room to room.
 fn circles(ties: &Ties) -> Vec<String> {
     let files: BTreeSet<&PathBuf> = ties.keys().flat_map(|(from, to)| [from, to]).collect();
     let rooms: BTreeMap<&PathBuf, PathBuf> = files.iter().map(|file| (*file, room(file, &files))).collect();
@@ -59,7 +59,7 @@ fn circles(ties: &Ties) -> Vec<String> {
             continue;
         }
         let named: Vec<_> = crossed.iter().map(|room| shown(room)).collect();
-        let mut text = format!("a circle of {} files ties {} rooms: {}", circle.len(), named.len(), named.join(", "));
+        let mut text = format!("a cycle of {} files ties {} rooms: {}", circle.len(), named.len(), named.join(", "));
         for ((from, to), names) in ties {
             if circle.contains(&from) && circle.contains(&to) && rooms[from] != rooms[to] {
                 let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -71,7 +71,7 @@ fn circles(ties: &Ties) -> Vec<String> {
     found
 }
 
-/// The room of a file: its folder, or the folder beside it that has its name.
+/// The room of a file: its folder, or the folder next to it with the same name.
 fn room(file: &Path, files: &BTreeSet<&PathBuf>) -> PathBuf {
     let own = file.with_extension("");
     let has_folder = files.iter().any(|other| other.starts_with(&own));
@@ -104,7 +104,7 @@ mod tests {
             ("b/mod.rs", "pub mod y;"),
             ("b/y.rs", "use crate::a::X; pub fn g() {}"),
         ]);
-        let expected = "a circle of 2 files ties 2 rooms: a, b\n  a/x.rs -> b/y.rs: g\n  b/y.rs -> a/x.rs: X";
+        let expected = "a cycle of 2 files ties 2 rooms: a, b\n  a/x.rs -> b/y.rs: g\n  b/y.rs -> a/x.rs: X";
         assert_eq!(found, [expected]);
     }
 
@@ -116,7 +116,7 @@ mod tests {
             ("b/mod.rs", "pub fn b() { crate::top() }"),
         ]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("a circle of 3 files ties 3 rooms: src, a, b\n"), "{found:?}");
+        assert!(found[0].starts_with("a cycle of 3 files ties 3 rooms: src, a, b\n"), "{found:?}");
     }
 
     #[test]

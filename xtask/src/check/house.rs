@@ -1,6 +1,6 @@
-//! House rules that no lint knows. How a file opens, where `unsafe` and clap may be and what must not be left behind
-//! are rules of ast-grep, in `xtask/house`; here is how long a file is, what `cargo run` runs, and that examples are
-//! tests.
+//! House rules that no lint covers. How a file begins, where `unsafe` and clap may be used and what must not be left
+//! behind are ast-grep rules in `xtask/house`; here are the length of files, what `cargo run` runs, and that examples
+//! are tests.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Notes, ast_grep};
 use crate::metadata;
 
-/// Lines of a file before its tests: above the first a note, above the second a failure.
+/// Lines of a file before its tests: more than the first gives a note, more than the second a failure.
 const LINES_NOTED: usize = 400;
 const LINES_MAX: usize = 500;
 
@@ -20,23 +20,23 @@ pub(super) fn run() -> Result<Notes> {
     let mut list = cmd::command("git");
     list.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.rs"]);
     let listed = cmd::capture(&mut list)?;
-    // A file may be deleted and the deletion not committed yet.
+    // A file may be deleted without the deletion being committed yet.
     for path in listed.lines().filter(|path| cmd::root().join(path).is_file()) {
         let source = fs::read_to_string(cmd::root().join(path)).with_context(|| format!("cannot read {path}"))?;
         let lines = lines_before_tests(&source);
         if lines > LINES_MAX {
-            faults.push(format!("{path}: {lines} lines before the tests; {LINES_MAX} are the limit: split the file"));
+            faults.push(format!("{path}: {lines} lines before the tests; the limit is {LINES_MAX}: split the file"));
         } else if lines > LINES_NOTED {
-            notes.push(format!("{path}: {lines} lines before the tests; about {LINES_NOTED} are the house's measure"));
+            notes.push(format!("{path}: {lines} lines before the tests; files should have about {LINES_NOTED}"));
         }
     }
     let metadata = metadata::workspace()?;
     let binaries = default_binaries(&metadata);
     if binaries != ["qd1"] {
-        faults.push(format!("Cargo.toml: `cargo run` has to run qd1; its default members have {binaries:?}"));
+        faults.push(format!("Cargo.toml: `cargo run` must run qd1; the default members have {binaries:?}"));
     }
     faults.extend(doctests(&metadata));
-    // Its rules have tests of their own, which say whether they still find anything.
+    // The rules have their own tests, which show whether they still find anything.
     for rules in [&["test", "--skip-snapshot-tests"][..], &["scan"]] {
         faults.extend(ast_grep(rules).err().map(|error| error.to_string()));
     }
@@ -58,7 +58,7 @@ fn doctests(metadata: &Value) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     let tested = targets.filter(|target| target["doctest"] == true);
-    tested.map(|target| format!("{}: its [lib] has to say doctest = false", target["name"])).collect()
+    tested.map(|target| format!("{}: its [lib] must say doctest = false", target["name"])).collect()
 }
 
 /// Names of the programs that `cargo run` may run without a name.

@@ -1,8 +1,8 @@
 //! Who may depend on whom, proved from `cargo metadata`.
 //!
 //! Arrows run down: `app -> experiment -> programs -> runner -> {system, jobs} -> {analysis, report, suites, store,
-//! engine, probe, fio, import} -> {clock, model}`. Two tables: what a package of the workspace may see of the others, where a package
-//! without a row fails, and which packages may use certain crates of others.
+//! engine, probe, fio, import} -> {clock, model}`. Two tables: which other packages a package of the workspace may
+//! depend on (a package without a row fails), and which packages may use certain third-party crates.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::Notes;
 use crate::metadata;
 
-/// What one package of the workspace may depend on, directly and for whatever purpose (tests and build scripts too).
+/// What one package of the workspace may depend on, directly and for any purpose (including tests and build scripts).
 struct Rule {
     package: &'static str,
-    /// The workspace's own packages that it may see. All others are refused.
+    /// The workspace's own packages that it may depend on. All others are refused.
     sees: &'static [&'static str],
 }
 
@@ -37,7 +37,7 @@ const RULES: &[Rule] = &[
         package: "qd1-runs",
         sees: &["qd1-model", "qd1-engine", "qd1-analysis", "qd1-import", "qd1-report", "qd1-store", "qd1-system"],
     },
-    // The statistics say when a step has seen enough.
+    // The statistics decide when a step has seen enough.
     Rule {
         package: "qd1-runner",
         sees: &["qd1-model", "qd1-clock", "qd1-stats", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
@@ -84,7 +84,7 @@ const RULES: &[Rule] = &[
             "qd1-lab",
         ],
     },
-    // For tests and measurements of the project alone.
+    // Only for the project's own tests and measurements.
     Rule { package: "qd1-lab", sees: &[] },
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-clock", "qd1-engine"] },
     Rule {
@@ -111,17 +111,17 @@ const RULES: &[Rule] = &[
     Rule { package: "xtask", sees: &["qd1-lab"] },
 ];
 
-/// Crates of others that not everyone may use.
+/// Third-party crates that only some packages may use.
 struct Home {
     crates: &'static [&'static str],
     /// The packages that may depend on them. All others are refused.
     packages: &'static [&'static str],
-    /// Packages whose tests may, too.
+    /// Packages whose tests may depend on them, too.
     in_tests: &'static [&'static str],
 }
 
 const HOMES: &[Home] = &[
-    // The command line and signals: who has a `main`.
+    // The command line and signals: packages with a `main`.
     Home {
         crates: &["clap", "clap_complete", "signal-hook"],
         packages: &["qd1", "xtask", "qd1-simdisk", "qd1-lab", "qd1-truth"],
@@ -152,12 +152,12 @@ const HOMES: &[Home] = &[
             "qd1-simdisk",
             "qd1-trace",
             "qd1-lab",
-            // How much room its disk has.
+            // How much space its disk has.
             "qd1-store",
         ],
         in_tests: &[],
     },
-    // Errors without a type: who reports to a person. The others say which error it is.
+    // Untyped errors: for packages that report to a person. The others have typed errors.
     Home {
         crates: &["anyhow"],
         packages: &[
@@ -177,7 +177,7 @@ const HOMES: &[Home] = &[
         ],
         in_tests: &[],
     },
-    // Programs in the kernel.
+    // In-kernel (eBPF) programs.
     Home { crates: &["aya", "aya-obj"], packages: &["qd1-trace"], in_tests: &[] },
     // Serves the simulated disk; it must not enter the binary.
     Home { crates: &["fuser"], packages: &["qd1-simdisk"], in_tests: &[] },
@@ -207,12 +207,12 @@ fn violations(metadata: &Value) -> Vec<String> {
             let on = dependency["name"].as_str().unwrap_or_default();
             // A package may name itself, to switch features on for its own tests.
             if names.contains(&on) && on != name && !rule.sees.contains(&on) {
-                found.push(format!("{manifest}: {name} must not depend on {on}: it may see {:?}", rule.sees));
+                found.push(format!("{manifest}: {name} must not depend on {on}, only on {:?}", rule.sees));
             }
             if let Some(home) = HOMES.iter().find(|home| home.crates.contains(&on)) {
                 let in_tests = dependency["kind"] == "dev" && home.in_tests.contains(&name);
                 if !home.packages.contains(&name) && !in_tests {
-                    found.push(format!("{manifest}: {name} must not depend on {on}: only {:?} may", home.packages));
+                    found.push(format!("{manifest}: {name} must not depend on {on}; only {:?} may", home.packages));
                 }
             }
         }

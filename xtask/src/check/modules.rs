@@ -1,14 +1,14 @@
-//! What each file of a crate takes from which other, read from the sources.
+//! What each file of a crate uses from which other file, read from the sources.
 //!
 //! Names are resolved as far as this question needs: by `crate`, `self` and `super`, by the modules that a file
-//! declares and by what it imports. A name is followed to the file that defines it, so a `mod.rs` that only re-exports
-//! ties nothing together.
-//! What counts as taking:
+//! declares and by its imports. A name is followed to the file that defines it, so a `mod.rs` that only re-exports
+//! creates no dependency.
+//! What counts as use:
 //!
 //! - an import that is not a re-export, and each path in code, in a macro's arguments or in an attribute's text;
-//! - a glob import, which takes the module's own file if that defines anything, and all that it re-exports by name.
+//! - a glob import, which uses the module's own file if that defines anything, and all that it re-exports by name.
 //!
-//! What does not count: `mod x;`, a re-export as such, a module named without anything in it, test code, and what is
+//! What does not count: `mod x;`, a re-export as such, a module named without anything in it, test code, and things
 //! used without being named (methods, fields).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use proc_macro2::TokenStream;
 
 use super::paths::Paths;
 
-/// Reads a source file; nothing where there is none.
+/// Reads a source file; `None` if there is none.
 pub(super) type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
 
-/// File to file, with the names that the first takes from the second.
+/// File to file, with the names that the first uses from the second.
 pub(super) type Ties = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
 
 /// The modules of one crate; the first is its root.
@@ -45,7 +45,7 @@ enum Target {
     Itself(usize),
 }
 
-/// The ties between the files of the crate with this root file.
+/// The dependencies between the files of the crate with this root file.
 pub(super) fn ties(root: &Path, read: Reader<'_>) -> Result<Ties> {
     Ok(Modules::of(root, read)?.ties())
 }
@@ -73,7 +73,7 @@ impl Modules {
                 None => {
                     let found = places.iter().find_map(|place| Some((place, read(place)?)));
                     let (file, source) =
-                        found.with_context(|| format!("{}: no file for mod {name}", file.display()))?;
+                        found.with_context(|| format!("{}: there is no file for mod {name}", file.display()))?;
                     self.add(file, tokens(file, &source)?, &inside, at, read)?
                 }
             };

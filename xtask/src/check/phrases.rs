@@ -1,13 +1,13 @@
-//! Phrases that read as if translated: what a user reads has none of them.
+//! Phrases that read as if translated, which user-visible texts must not contain.
 //!
-//! ast-grep looks for them in documents, help texts and strings of the program's own. Pages that are generated have
-//! their words from there.
+//! ast-grep looks for them in documents, help texts and the program's own strings. Generated pages take their words
+//! from those.
 
 use anyhow::Result;
 
 use super::{Notes, ast_grep};
 
-/// A phrase as a regular expression, and what to say instead. "There is no file" is plain English.
+/// A phrase as a regular expression, and what to write instead. "There is no file" is plain English.
 const PHRASES: &[(&str, &str)] = &[
     (r"\b(is|are) told\b", "is or are reported"),
     (r"\bwas told to\b", "was asked to"),
@@ -27,7 +27,7 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\bwhat is meant\b", "the meaning"),
 ];
 
-/// Prose, and sentences in code: not those of assertions and tests.
+/// Prose, and sentences in code, except in assertions and tests.
 const PLACES: [&str; 2] = [
     "language: Markdown\nignores: [docs/cli.md, docs/fio.md]\nrule: { any: [{ kind: inline, regex: PHRASE }, { kind: pipe_table_cell, regex: PHRASE }] }",
     "language: Rust\nignores: ['xtask/**', '**/tests/**', '**/tests.rs']\nrule:\n  kind: string_content\n  regex: PHRASE\n  not:\n    \

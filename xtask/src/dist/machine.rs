@@ -1,4 +1,4 @@
-//! A machine of aarch64, emulated as a whole: Debian's kernel, a disk of virtio with ext4, and a check of it.
+//! A fully emulated aarch64 machine: Debian's kernel, a virtio disk with ext4, and a check of it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,9 +11,9 @@ use super::place::Debian;
 use super::trial;
 use crate::packages;
 
-/// Modules that its disk, and the filesystem on it, need.
+/// Modules that its disk and the filesystem on it need.
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
-/// The longest that it may take, seconds.
+/// Time limit, seconds.
 const SECONDS: u32 = 900;
 /// The first process. What it prints between the marks is qd1's.
 const INIT: &str = "#!/bin/busybox sh
@@ -37,7 +37,7 @@ echo END
 poweroff -f
 ";
 
-/// Boots it and holds its report against what a report must have.
+/// Boots it and checks that its report has everything that a report must have.
 pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     packages::fetch()?;
     let dir = tempfile::tempdir_in(work)?;
@@ -68,11 +68,11 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
         console.split_once("\nBEGIN\n").and_then(|(_, rest)| rest.split_once("\nEND")).map(|(report, _)| report);
     let verdict = trial::verdict(report.unwrap_or_default())
         .with_context(|| format!("{}, its own kernel: {}", debian.name, cmd::tail(&console, 20)))?;
-    ensure!(matches!(line("STATUS").as_str(), "0" | "3"), "{}: it ended with {}", debian.name, line("STATUS"));
+    ensure!(matches!(line("STATUS").as_str(), "0" | "3"), "{}: qd1 exited with {}", debian.name, line("STATUS"));
     let page = format!("{} kB", debian.page_kib);
-    ensure!(line("PAGE") == page, "{}: pages of {} instead of {page}", debian.name, line("PAGE"));
+    ensure!(line("PAGE") == page, "{}: page size {} instead of {page}", debian.name, line("PAGE"));
     println!(
-        "ok     {}, Linux {}, pages of {}: {verdict} ({:.0} s)",
+        "ok     {}, Linux {}, page size {}: {verdict} ({:.0} s)",
         debian.name,
         unpacked.release,
         line("PAGE"),

@@ -1,5 +1,5 @@
-//! The packages: a tarball, .deb, .rpm, and an image for containers. The same sources make the same bytes: times are those
-//! of the commit, owners root, names in order.
+//! The packages: a tarball, .deb, .rpm, and a container image. The same sources give the same bytes: times are those of
+//! the commit, the owner is root, names are sorted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::target::Target;
 use super::tree::{Entry, lay_out};
 
-const SUMMARY: &str = "Tells what a disk will feel like to the programs on it, and proves it";
-const ABOUT: &str = "qd1 measures commits and single reads, which databases, etcd and web pages wait for, and says in a minute \
-                     what the disk is fine for, with the evidence.";
-/// The user of a container, who has no name.
+const SUMMARY: &str = "Tells you what a disk will feel like to the programs on it, and proves it";
+const ABOUT: &str = "qd1 measures commits and single reads, which databases, etcd and web pages wait for, and shows \
+                     in a minute what the disk is good for, with the evidence.";
+/// The user in a container, who has no name.
 const NOBODY: &str = "65532:65532";
 
 /// What all packages of a release have in common.
@@ -86,11 +86,11 @@ impl Release {
             self.version, target.deb
         );
         fs::write(control.join("control"), text)?;
-        // Debian's name for what says who may do what with it.
+        // Debian's name for the file with the licence.
         fs::copy(cmd::root().join("LICENSE-MIT"), tree.join("usr/share/doc/qd1/copyright"))?;
         let file = self.dir.join(format!("qd1_{}_{}.deb", self.version, target.deb));
         let mut dpkg = cmd::command("dpkg-deb");
-        // xz is what every Debian reads; one thread, since several may divide the file otherwise.
+        // Every Debian can read xz; one thread, since several may split the file differently.
         dpkg.args(["--root-owner-group", "-Zxz", "--threads-max=1", "--build"]).arg(&tree).arg(&file);
         cmd::capture(dpkg.env("SOURCE_DATE_EPOCH", &self.epoch))?;
         Ok(file)
@@ -118,7 +118,7 @@ impl Release {
         cmd::capture(&mut build)?;
         let name = format!("qd1-{}-1.{}.rpm", self.version, target.rpm);
         let file = self.dir.join(&name);
-        fs::copy(top.join(target.rpm).join(&name), &file).with_context(|| format!("rpmbuild made no {name}"))?;
+        fs::copy(top.join(target.rpm).join(&name), &file).with_context(|| format!("rpmbuild did not make {name}"))?;
         Ok(file)
     }
 
@@ -128,7 +128,7 @@ impl Release {
         let blobs = image.join("blobs/sha256");
         fs::create_dir_all(&blobs)?;
         lay_out(&[Entry { from: binary.to_owned(), to: "qd1".to_owned(), mode: 0o755 }], &rootfs)?;
-        // Where a volume is mounted, and what is measured without one.
+        // Where a volume is mounted; without a volume, this directory itself is measured.
         fs::create_dir(rootfs.join("data"))?;
         let layer = work.join("layer.tar");
         cmd::capture(self.tar().arg("-C").arg(&rootfs).arg("-cf").arg(&layer).args(["data", "qd1"]))?;

@@ -1,5 +1,5 @@
-//! Where packages are tried: systems of Debian, made once by debootstrap and kept beside the pinned tools; and an empty
-//! root for RPM's, whose own systems no registry that this project uses has.
+//! Where packages are tried: Debian systems, made once by debootstrap and kept next to the pinned tools; and an empty
+//! root for RPM, since no registry that this project uses offers an RPM-based system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use qd1_lab::cmd;
 use crate::debian::Package;
 use crate::tools::{make_once, tools_dir};
 
-/// A system of Debian.
+/// A Debian system.
 #[derive(Clone, Copy)]
 pub(super) struct Debian {
     pub(super) name: &'static str,
     suite: &'static str,
-    /// Debian's name of the machine.
+    /// Debian's name of the architecture.
     pub(super) arch: &'static str,
-    /// What else is fetched for it.
+    /// Additional packages fetched for it.
     include: &'static str,
     /// Size of its kernel's pages, KiB.
     pub(super) page_kib: u32,
 }
 
-/// Those for other machines bring a kernel for one of them, each with pages of another size.
+/// Those for another architecture include a kernel for it, each with a different page size.
 pub(super) const DEBIANS: [Debian; 4] = [
     Debian { name: "Debian 12, amd64", suite: "bookworm", arch: "amd64", include: "", page_kib: 4 },
     Debian { name: "Debian 13, amd64", suite: "trixie", arch: "amd64", include: "", page_kib: 4 },
@@ -35,7 +35,7 @@ pub(super) const DEBIANS: [Debian; 4] = [
         page_kib: 4,
     },
     Debian {
-        name: "Debian 13, arm64, pages of 16 KiB",
+        name: "Debian 13, arm64, 16 KiB pages",
         suite: "trixie",
         arch: "arm64",
         include: "busybox-static,linux-image-arm64-16k",
@@ -47,11 +47,11 @@ const fn package(program: &'static str, name: &'static str, purpose: &'static st
     Package { program, name, purpose }
 }
 
-/// What makes these systems, and runs what is not for this machine.
+/// The programs that make these systems, and that run programs of other architectures.
 pub(super) const PACKAGES: [Package; 3] = [
-    package("debootstrap", "debootstrap", "systems to install in (dist --try)"),
+    package("debootstrap", "debootstrap", "root filesystems to test the installation in (dist --try)"),
     package("qemu-aarch64-static", "qemu-user-static", "programs for aarch64 (dist --try)"),
-    package("qemu-system-aarch64", "qemu-system-arm", "a machine of aarch64 (dist --try)"),
+    package("qemu-system-aarch64", "qemu-system-arm", "an aarch64 machine (dist --try)"),
 ];
 
 impl Debian {
@@ -60,7 +60,7 @@ impl Debian {
         self.arch != "amd64"
     }
 
-    /// The directory of the system, fetched where it is missing. Only root can make one.
+    /// The directory of the system, fetched if missing. Only root can make one.
     pub(super) fn fetch(&self) -> Result<PathBuf> {
         let dir = tools_dir()?.join(format!("{}-{}", self.suite, self.arch));
         make_once(&dir, &format!("{} to install in", self.name), |fresh| {
@@ -69,7 +69,7 @@ impl Debian {
             let mut make = cmd::command("debootstrap");
             make.args(["--variant=minbase", "--arch", self.arch]);
             if self.is_foreign() {
-                // Its packages are unpacked; what they would run needs that machine.
+                // Its packages are only unpacked; their scripts would need that architecture.
                 make.arg("--foreign");
             }
             if !self.include.is_empty() {
@@ -82,7 +82,7 @@ impl Debian {
         Ok(dir)
     }
 
-    /// Unpacks the packages whose names begin so, as they were fetched, into `into`.
+    /// Unpacks the fetched packages whose names have this prefix into `into`.
     pub(super) fn unpack(&self, starts: &[&str], into: &Path) -> Result<()> {
         for entry in fs::read_dir(self.fetch()?.join("var/cache/apt/archives"))? {
             let entry = entry?;
@@ -95,14 +95,14 @@ impl Debian {
     }
 }
 
-/// The mirror of Debian that this machine uses.
+/// The Debian mirror that this machine uses.
 fn mirror() -> Result<String> {
     let sites = cmd::capture(cmd::command("apt-get").args(["indextargets", "--format", "$(SITE)"]))?;
     let debian = sites.lines().find(|site| site.trim_end_matches('/').ends_with("/debian"));
-    debian.map(str::to_owned).context("apt knows no mirror of Debian here")
+    debian.map(str::to_owned).context("apt has no Debian mirror here")
 }
 
-/// The emulator for programs of aarch64: a static one, since it is called inside other systems.
+/// The emulator for aarch64 programs: a static one, since it is called inside other systems.
 pub(super) fn emulator() -> Result<PathBuf> {
     let file = cmd::find("qemu-aarch64-static").context("qemu-aarch64-static is missing")?;
     ensure!(cmd::is_static(&file)?, "{} is not static", file.display());

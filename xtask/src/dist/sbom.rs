@@ -1,5 +1,5 @@
-//! What is in the binary, from cargo's own metadata: a bill of materials (CycloneDX 1.5) and the licences of each crate,
-//! with their texts.
+//! What is in the binary, from cargo's own metadata: a bill of materials (CycloneDX 1.5) and the licences of each
+//! crate, with their texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use qd1_lab::cmd;
 use serde_json::{Value, json};
 
-/// What is in the binary and is no crate: name, version, licence, and its text in the sources.
+/// Parts of the binary that are not crates: name, version, licence, and its text in the sources.
 const VENDORED: [(&str, &str, &str, &str); 2] = [
     ("uPlot", "1.6.32", "MIT", "crates/report/src/html/uPlot.LICENSE"),
     ("DejaVu Sans", "2.37", "Bitstream-Vera", "crates/report/src/plot/draw/font/LICENSE"),
@@ -67,7 +67,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The packages that a binary is built of: what `root` depends on, but for tests and build scripts.
+/// The packages that a binary is built from: what `root` depends on, except for tests and build scripts.
 fn reachable<'a>(metadata: &'a Value, root: &str) -> Result<BTreeSet<&'a str>> {
     let packages = metadata["packages"].as_array().context("cargo has no packages")?;
     let first = packages.iter().find(|package| text(&package["name"]) == root).context("no such package")?;
@@ -87,7 +87,7 @@ fn reachable<'a>(metadata: &'a Value, root: &str) -> Result<BTreeSet<&'a str>> {
     Ok(found)
 }
 
-/// The texts of the licences, each once, with the crates that it is of.
+/// The texts of the licences, each once, with the crates that it covers.
 fn texts(crates: &[&Value]) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in crates {

@@ -1,4 +1,4 @@
-//! The machines that qd1 is built for, and how.
+//! The architectures that qd1 is built for, and how.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use qd1_lab::cmd;
 use crate::tools::{ZIG, ZIGBUILD};
 use crate::{metadata, setup};
 
-/// A kind of machine, by the names that each world has for it.
+/// An architecture, by its various names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
@@ -17,14 +17,14 @@ pub(crate) struct Target {
     pub(crate) oci: &'static str,
 }
 
-/// All of them; the first is the one of CI.
+/// All of them; the first is CI's.
 pub(crate) const TARGETS: [Target; 2] = [
     Target { triple: setup::MUSL, deb: "amd64", rpm: "x86_64", oci: "amd64" },
     Target { triple: "aarch64-unknown-linux-musl", deb: "arm64", rpm: "aarch64", oci: "arm64" },
 ];
 
 impl Target {
-    /// Builds the binary; fails where it is not as promised.
+    /// Builds the binary; fails if it is not as promised.
     pub(crate) fn build(&self) -> Result<PathBuf> {
         if self.triple == setup::MUSL {
             return super::build_binary();

@@ -1,4 +1,4 @@
-//! What every package holds beside the binary: manual pages, completions, licences, a list of what is in it.
+//! What every package contains besides the binary: manual pages, completions, licences, a bill of materials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     pub(crate) mode: u32,
 }
 
-/// The shells, where each looks for completions, and under which name.
+/// The shells, where each looks for completions, and under what name.
 const SHELLS: [(&str, &str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions", "qd1"),
     ("zsh", "usr/share/zsh/vendor-completions", "_qd1"),
@@ -23,7 +23,7 @@ const SHELLS: [(&str, &str, &str); 3] = [
 ];
 const DOC: &str = "usr/share/doc/qd1";
 
-/// Makes what does not depend on the machine, in `dir`, by a binary that runs here.
+/// Makes the architecture-independent files in `dir`, with a binary that runs here.
 pub(crate) fn common(binary: &Path, dir: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let man = dir.join("man");
@@ -66,6 +66,6 @@ pub(crate) fn lay_out(entries: &[Entry], root: &Path) -> Result<()> {
         fs::copy(&entry.from, &to).with_context(|| format!("cannot copy {}", entry.from.display()))?;
         fs::set_permissions(&to, fs::Permissions::from_mode(entry.mode))?;
     }
-    // Whatever umask there is.
+    // Whatever the umask.
     cmd::capture(cmd::command("find").arg(root).args(["-type", "d", "-exec", "chmod", "755", "{}", "+"])).map(drop)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask dist --try`: the packages as users meet them, each installed, run, upgraded and purged in a system of
-//! its own; and the binary for aarch64 on pages of other sizes, emulated.
+//! `cargo xtask dist --try`: the packages as users get them, each installed, run, upgraded and purged in its own
+//! system; and the aarch64 binary with other page sizes, emulated.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,13 +18,13 @@ use super::tree::Entry;
 use crate::debian;
 use qd1_lab::open_up;
 
-/// The user that packages are tried as.
+/// The user under whom packages are tried.
 const NOBODY: u32 = 65534;
-/// The version that is upgraded from.
+/// The version to upgrade from.
 const OLD: &str = "0.0.1";
 const SCRIPT: &str = include_str!("trial.sh");
 
-/// Tries all packages of a release; fails where one does not do what it should.
+/// Tries all packages of a release; fails if one does not do what it should.
 pub(super) fn run(release: &Release, common: &[Entry], binaries: &[PathBuf]) -> Result<()> {
     debian::install(&debian::missing(&place::PACKAGES), &[])?;
     let work = tempfile::Builder::new().prefix("qd1-try-").tempdir_in(&release.dir)?;
@@ -39,7 +39,7 @@ pub(super) fn run(release: &Release, common: &[Entry], binaries: &[PathBuf]) -> 
 
 fn tries(release: &Release, binaries: &[PathBuf], work: &Path) -> Result<()> {
     for debian in &DEBIANS {
-        let target = TARGETS.iter().find(|target| target.deb == debian.arch).context("no binary is for it")?;
+        let target = TARGETS.iter().find(|target| target.deb == debian.arch).context("there is no binary for it")?;
         let root = work.join("root");
         cmd::capture(cmd::command("cp").arg("-a").arg(debian.fetch()?).arg(&root))?;
         let name = |version: &str| format!("qd1_{version}_{}.deb", target.deb);
@@ -61,7 +61,7 @@ fn tries(release: &Release, binaries: &[PathBuf], work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs, runs, upgrades and purges a package in a root, and holds what came of it against what should.
+/// Installs, runs, upgrades and purges a package in a root, and checks the results.
 fn install(
     place: &str,
     kind: &str,
@@ -72,11 +72,11 @@ fn install(
 ) -> Result<()> {
     let script = root.with_extension("sh");
     fs::write(&script, SCRIPT)?;
-    // Foreign systems are left with a link to the machine's own.
+    // Systems of other architectures are left with a link to the machine's own.
     if root.join("proc").is_symlink() {
         fs::remove_file(root.join("proc"))?;
     }
-    // Root there is nobody here: what a package does cannot reach this machine's devices, files or settings.
+    // Root there is an unprivileged user here: a package cannot touch this machine's devices, files or settings.
     cmd::capture(cmd::command("chown").args(["-R", &format!("{NOBODY}:{NOBODY}")]).arg(root))?;
     let mut run = cmd::command("setpriv");
     run.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).args(["--clear-groups", "unshare"]);
@@ -90,30 +90,30 @@ fn install(
     let read = |file: &str| fs::read_to_string(root.join("tmp/trial").join(file)).unwrap_or_default();
     outcome.with_context(|| {
         let said = ["install", "upgrade", "errors", "purge", "script"].map(read).concat();
-        format!("{place}: the trial stopped; its steps said: {said}")
+        format!("{place}: the trial stopped; its output: {said}")
     })?;
     ensure!(read("old").trim() == OLD && read("new").trim() == release.version, "{place}: it was not upgraded");
     ensure!(read("version").contains(&release.version), "{place}: qd1 --version said {}", read("version"));
     let list = |file: &str| read(file).lines().map(str::to_owned).collect::<BTreeSet<_>>();
     let (before, installed, after) = (list("before"), list("installed"), list("after"));
     let left: Vec<_> = after.symmetric_difference(&before).collect();
-    ensure!(left.is_empty(), "{place}: the purge left or took {left:?}");
+    ensure!(left.is_empty(), "{place}: the purge left behind or wrongly removed {left:?}");
     let came = installed.difference(&before).count();
     ensure!(installed.contains("./usr/bin/qd1") && came > 20, "{place}: only {came} files were installed");
     if kind == "deb" {
         ensure!(read("script").contains("installed /usr/local/bin/qd1"), "{place}: install.sh said {}", read("script"));
     }
     let verdict = verdict(&read("report.json")).with_context(|| format!("{place}: {}", read("errors")))?;
-    // 3: a disk that fails; whatever this one is, it was judged.
-    ensure!(matches!(read("status").trim(), "0" | "3"), "{place}: it ended with {}", read("status"));
+    // 3: a disk that fails; either way, it was judged.
+    ensure!(matches!(read("status").trim(), "0" | "3"), "{place}: qd1 exited with {}", read("status"));
     ensure!(read("history").contains("check"), "{place}: the history is empty");
     println!("ok     {place}: {came} files, upgraded, purged; {verdict} ({:.0} s)", took.as_secs_f64());
     Ok(())
 }
 
-/// What a report says, in a few words; an error where it is none.
+/// What a report says, in a few words; an error if it is not a report.
 pub(super) fn verdict(report: &str) -> Result<String> {
-    let report: Value = serde_json::from_str(report).context("it printed no report")?;
+    let report: Value = serde_json::from_str(report).context("qd1 printed no report")?;
     let steps = report["record"]["steps"].as_array().context("the report has no steps")?;
     let timed = steps.iter().filter(|step| step["streams"].as_array().is_some_and(|streams| !streams.is_empty()));
     let timed = timed.count();
@@ -123,7 +123,7 @@ pub(super) fn verdict(report: &str) -> Result<String> {
     Ok(format!("check: {timed} steps, {classes} verdicts"))
 }
 
-/// The binary for aarch64 on pages of 64 KiB: all of `check`.
+/// The aarch64 binary with 64 KiB pages: a full `check`.
 fn large_pages(binary: &Path, work: &Path) -> Result<()> {
     let mut run: Command = cmd::command(place::emulator()?);
     run.args(["-p", "65536"]).arg(binary).args(["check", "--json"]).arg(work);
@@ -131,9 +131,8 @@ fn large_pages(binary: &Path, work: &Path) -> Result<()> {
     let (output, took) = clock::timed(|| cmd::output(&mut run));
     let output = output?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(matches!(output.status.code(), Some(0 | 3)), "pages of 64 KiB: {}: {said}", output.status);
-    let verdict =
-        verdict(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("pages of 64 KiB: {said}"))?;
-    println!("ok     aarch64, told that pages have 64 KiB: {verdict} ({:.0} s)", took.as_secs_f64());
+    ensure!(matches!(output.status.code(), Some(0 | 3)), "64 KiB pages: {}: {said}", output.status);
+    let verdict = verdict(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("64 KiB pages: {said}"))?;
+    println!("ok     aarch64 with 64 KiB pages: {verdict} ({:.0} s)", took.as_secs_f64());
     Ok(())
 }

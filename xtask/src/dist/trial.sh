@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs, runs, upgrades and removes packages in a root, in namespaces of its own, called by a user who may nothing here.
+# Installs, runs, upgrades and removes packages in a root, in its own namespaces, called by an unprivileged user.
 #
 #   trial.sh deb|rpm ROOT RELEASE OLD NEW [EMULATOR]
 #
@@ -8,7 +8,7 @@ set -eu
 kind=$1 root=$2 release=$3 old=$4 new=$5 emulator=${6-}
 
 if [ -n "$emulator" ]; then
-    # This namespace's own list of formats: the machine's is not touched. F: opened now, so that every root has it.
+    # This namespace's own list of formats; the machine's is not touched. F: opened now, so that it works in every root.
     mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
     magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
     mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
@@ -52,7 +52,7 @@ case $kind in
     rpm) rpm --root "$root" -e qd1 >"$out/purge" 2>&1 ;;
 esac
 files >"$out/after"
-# The script of those who have no package manager; a root of RPM's alone has no shell for it.
+# The script for systems without a package manager; a root with only the RPM package has no shell for it.
 if [ "$kind" = deb ]; then
     inside sh /tmp/release/install.sh >"$out/script"
     inside /usr/local/bin/qd1 --version >>"$out/script"

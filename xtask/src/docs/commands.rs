@@ -1,5 +1,5 @@
-//! `cargo xtask docs --run`: every command of qd1 that the documents show, run as it stands there, below a directory of
-//! its own. The check `docs` holds the same commands against the binary without measuring anything.
+//! `cargo xtask docs --run`: runs every qd1 command that the documents show, exactly as written, below its own
+//! directory. The check `docs` parses the same commands with the binary without measuring anything.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ const DOCUMENTS: [&str; 9] = [
     "docs/tutorials/filesystem-for-postgresql.md",
     "docs/tutorials/bonnie-and-fio.md",
 ];
-/// Directories that the documents measure; each lies below the scratch directory when its command is run.
+/// Directories that the documents measure; each is below the scratch directory when its command runs.
 const PLACES: [&str; 8] =
     ["/mnt/old", "/mnt/new", "/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
 /// The ids that the documents use for runs.
 const IDS: [&str; 6] = ["3f2a", "77aa", "9c01", "b211", "c0de", "d00d"];
-/// Results of fio that they name.
+/// fio results that they name.
 const RESULTS: [(&str, u32); 2] = [("fio.json", 1000), ("other-fio.json", 2000)];
-/// Commands that have `--dry-run`.
+/// Commands that support `--dry-run`.
 const MEASURING: [&str; 11] =
     ["check", "run", "sweep", "limits", "sync", "meta", "predict", "identify", "filesystems", "app", "."];
-/// A job for fio's commands.
+/// A job for the fio commands.
 const JOB: &str = "[global]\nsize=16m\nruntime=2\ntime_based\n[job]\nrw=randread\n";
 
-/// A command as it is written.
+/// A command as written.
 #[derive(Debug, PartialEq)]
 struct Shown {
     document: &'static str,
@@ -48,11 +48,11 @@ pub(crate) enum How {
     Understood,
 }
 
-/// Runs them with this binary, those of documents whose names hold `only`.
+/// Runs them with this binary; only those of documents whose names contain `only`.
 pub(crate) fn run(binary: &Path, how: How, only: &str) -> Result<usize> {
     let scratch = tempfile::Builder::new().prefix("qd1-docs-").tempdir()?;
     let place = scratch.path();
-    // A server of another user has to get there.
+    // A server of another user must be able to enter it.
     fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     for dir in PLACES.iter().chain(&["/srv/data", "/bin", "/work", "/work/results", "/var/lib/node_exporter"]) {
         fs::create_dir_all(below(place, dir))?;
@@ -77,7 +77,7 @@ pub(crate) fn run(binary: &Path, how: How, only: &str) -> Result<usize> {
             }
         }
     }
-    ensure!(failed.is_empty(), "commands of the documents that do not do what they say:\n{}", failed.join("\n"));
+    ensure!(failed.is_empty(), "commands in the documents that do not work as shown:\n{}", failed.join("\n"));
     Ok(count)
 }
 
@@ -89,7 +89,7 @@ fn try_one(shown: &Shown, place: &Path, how: How) -> Result<()> {
     let mut run = in_place(place);
     let text = prepared(&shown.text, place, &kept(place)?, how);
     let outside = text.split([' ', '=']).find(|word| word.starts_with('/') && !Path::new(word).starts_with(place));
-    ensure!(outside.is_none(), "{} lies outside of what may be measured here", outside.unwrap_or_default());
+    ensure!(outside.is_none(), "{} is outside the directories that may be measured here", outside.unwrap_or_default());
     run.arg(&text);
     let (output, took) = clock::timed(|| cmd::output(&mut run));
     let output = output?;
@@ -98,12 +98,12 @@ fn try_one(shown: &Shown, place: &Path, how: How) -> Result<()> {
         println!("  {:>4.0} s  {}", took.as_secs_f64(), shown.text);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    // 3: it was measured, and is worse than was asked for.
-    ensure!(matches!(code, Some(0 | 3)), "ended with {code:?}: {}", said.trim().lines().last().unwrap_or_default());
+    // 3: it was measured, and is worse than required.
+    ensure!(matches!(code, Some(0 | 3)), "exited with {code:?}: {}", said.trim().lines().last().unwrap_or_default());
     Ok(())
 }
 
-/// A shell in the working directory, whose history is its own.
+/// A shell in the working directory, with its own history of runs.
 fn in_place(place: &Path) -> Command {
     let mut shell = cmd::command("sh");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -112,7 +112,7 @@ fn in_place(place: &Path) -> Command {
     shell
 }
 
-/// The ids of runs that were made before all others, since documents show earlier ones.
+/// The ids of runs made before all commands, since documents refer to earlier runs.
 fn kept(place: &Path) -> Result<Vec<String>> {
     let file = place.join("kept");
     if let Ok(ids) = fs::read_to_string(&file) {
@@ -123,16 +123,16 @@ fn kept(place: &Path) -> Result<Vec<String>> {
         let report = cmd::json(in_place(place).arg(check))?;
         Ok(report["record"]["id"].as_str().context("the report has no id")?.to_owned())
     };
-    // The latest one is none of those that are named.
+    // The latest one is not one of those that the documents name.
     let ids = (0..=IDS.len()).map(made).collect::<Result<Vec<String>>>()?;
     fs::write(&file, ids.join("\n"))?;
     Ok(ids)
 }
 
-/// The command with the directories and ids that there are here.
+/// The command with the directories and ids that exist here.
 fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
     let here = |path: &str| match path {
-        // A file of fio's, in a directory that there is.
+        // One of fio's files, in a directory that exists.
         "/data/test" => place.join("work/test").display().to_string(),
         _ => below(place, path).display().to_string(),
     };
@@ -152,7 +152,7 @@ fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
         Some("fio") => {
             return if how == How::Whole { words.join(" ") } else { format!("{} --parse-only", words.join(" ")) };
         }
-        // A path or an option alone is a check.
+        // A path or an option alone means `check`.
         Some(word) => MEASURING.contains(&word) || word.starts_with(['-', '/']),
         None => true,
     };
@@ -163,7 +163,7 @@ fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
     }
 }
 
-/// The commands of qd1 in a document's blocks of code, without what is said beside them.
+/// The qd1 commands in a document's code blocks, without the comments next to them.
 fn commands(document: &'static str, text: &str) -> Vec<Shown> {
     let mut is_code = false;
     let mut found = Vec::new();
@@ -173,7 +173,7 @@ fn commands(document: &'static str, text: &str) -> Vec<Shown> {
             continue;
         }
         let line_text = line.trim_start_matches("$ ").trim_start_matches("sudo ");
-        // What goes on with a check over hours needs one that was interrupted.
+        // Resuming a check over hours needs one that was interrupted.
         if !is_code || !line_text.starts_with("qd1 ") || line_text.contains(" --resume ") {
             continue;
         }

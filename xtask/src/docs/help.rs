@@ -1,8 +1,10 @@
-//! The page of help texts. What several commands say in the same words is printed once, and each command names it.
+//! The page of help texts. Text that several commands share word for word is printed once, and each command refers to
+//! it.
 
 use std::fmt::Write as _;
 
-/// What commands share, in the order it is printed. An option that no group names goes to the last of options.
+/// What commands share, in the order in which it is printed. An option that no group names goes to the last group of
+/// options.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measuring", &["--quick", "--full", "--size", "--runtime", "--only", "--with-load", "--engine", "--destroy"]),
     ("Output", &["--format", "--json", "--output", "--verbose", "--redact", "--color", "--thresholds", "--fail-on"]),
@@ -14,23 +16,23 @@ const GROUPS: &[(&str, &[&str])] = &[
 const OTHER: &str = "Other";
 const EXIT_CODES: &str = "Exit codes";
 
-/// Present in every command, in words that depend on the length of the help.
+/// Present in every command, with a wording that depends on the length of the help.
 const ALWAYS: &str = "--help";
 
 /// A command and its help text, in parts.
 pub(super) struct Command {
     title: String,
-    /// Everything before the options: what it is, usage, arguments, subcommands.
+    /// Everything before the options: description, usage, arguments, subcommands.
     opening: String,
     entries: Vec<Entry>,
-    /// The paragraphs after the options, without that of the exit codes.
+    /// The paragraphs after the options, except the one about exit codes.
     closing: Vec<String>,
 }
 
-/// What commands may share: an option, or the paragraph of exit codes.
+/// What commands may share: an option, or the paragraph about exit codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// An option's long form where there is one.
+    /// An option's long form if there is one.
     name: String,
     lines: String,
 }
@@ -43,7 +45,7 @@ impl Entry {
         Self { name: name.unwrap_or_default().to_owned(), lines: joined(lines) }
     }
 
-    /// The same in the same words, whose layout does not count: the short and the long form of help indent differently.
+    /// The same in the same words; the layout does not count, since the short and the long help indent differently.
     fn is_same(&self, other: &Self) -> bool {
         self.name == other.name && self.lines.split_whitespace().eq(other.lines.split_whitespace())
     }
@@ -58,7 +60,7 @@ impl Command {
     pub(super) fn new(title: &str, help: &str) -> Self {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         let (mut opening, mut entries, mut closing) = (Vec::new(), Vec::new(), Vec::new());
-        // Lines that begin at the margin, each with the indented and empty ones that follow.
+        // Lines that begin at the margin, each with the indented and empty lines that follow.
         for block in lines.chunk_by(|_, next| next.is_empty() || next.starts_with(' ')) {
             let first = block.iter().skip(1).find(|line| !line.is_empty());
             if block[0].ends_with(':') && first.is_some_and(is_option) {
@@ -98,7 +100,7 @@ fn joined(lines: &[&str]) -> String {
     lines.join("\n").trim_matches('\n').to_owned()
 }
 
-/// Of each entry that at least two commands have in the same words, the words of most of them.
+/// For each entry that at least two commands share word for word, the most common wording.
 fn shared(commands: &[Command]) -> Vec<Entry> {
     let all: Vec<&Entry> = commands.iter().flat_map(|command| &command.entries).collect();
     let count = |entry: &Entry| all.iter().filter(|other| other.is_same(entry)).count();
@@ -112,7 +114,7 @@ fn shared(commands: &[Command]) -> Vec<Entry> {
     shared
 }
 
-/// The sections of the page: first what is shared, then each command.
+/// The sections of the page: first the shared texts, then each command.
 pub(super) fn page(commands: &[Command]) -> String {
     let shared = shared(commands);
     let mut page = String::from("\n## Options that commands share\n\n");
@@ -147,7 +149,7 @@ fn section(command: &Command, shared: &[Entry]) -> String {
     text
 }
 
-/// Which entries of a group a command has in the shared words.
+/// Which entries of a group a command has in the shared wording.
 fn link(group: &str, command: &Command, shared: &[Entry]) -> Option<String> {
     let of_group: Vec<&Entry> = shared.iter().filter(|entry| entry.group() == group).collect();
     let has = |entry: &&&Entry| command.entries.iter().any(|own| own.is_same(entry));

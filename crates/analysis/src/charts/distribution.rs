@@ -10,7 +10,7 @@ use qd1_stats::CrossStep;
 
 /// Percentiles that are shown with their intervals besides those of the tables.
 const OTHERS: [f64; 8] = [0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.995, 0.99999];
-/// Points of each decade beyond 99 %.
+/// Number of points in each decade beyond 99 %.
 const PER_DECADE: i32 = 12;
 
 /// Returns one for each kind of operation of each step, and for the parts of commits.
@@ -40,7 +40,7 @@ fn of_step(record: &Record, step: &StepRecord, cross_step: &CrossStep) -> Vec<Di
     all
 }
 
-/// Percentiles with their intervals; those of the tables bound each other, as they do there.
+/// Percentiles with their intervals; those of the tables bound each other, as in the tables.
 fn figures(percentiles: &Percentiles, count: u64) -> Vec<(f64, Estimate)> {
     let mut tables = QUANTILES.map(|q| percentiles.at(q));
     in_order(&mut tables);
@@ -51,7 +51,7 @@ fn figures(percentiles: &Percentiles, count: u64) -> Vec<(f64, Estimate)> {
     figures
 }
 
-/// Whether so many operations have any beyond quantile `q`.
+/// Whether this many operations have any beyond quantile `q`.
 fn is_seen(q: f64, count: u64) -> bool {
     let beyond = count as f64 * q.min(1.0 - q);
     beyond >= 1.0
@@ -64,7 +64,7 @@ fn points(lat: &Hist) -> Vec<(f64, f64)> {
     let rarer = (1..)
         .map(|step| 1.0 - 0.01 * 10_f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
         .take_while(|share| (1.0 - share) * count as f64 > 1.0);
-    // Of the shares with the same rank the last: so many are at most as slow.
+    // Of the shares with the same rank, the last: this many are at most as slow.
     let mut ranks: Vec<(f64, u64)> = Vec::new();
     for share in percents.chain(rarer) {
         let rank = (share * count as f64).ceil() as u64;

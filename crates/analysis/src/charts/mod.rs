@@ -1,4 +1,4 @@
-//! What charts show of a run: distributions of latency, and how it went over time.
+//! What charts show of a run: distributions of latency, and its course over time.
 
 mod distribution;
 mod timeline;

@@ -1,4 +1,4 @@
-//! How each kind of operation of a step went over time.
+//! The course of each kind of operation of a step over time.
 
 use qd1_model::chart::{Event, Moment, Timeline};
 use qd1_model::record::{Interval, Record, StepRecord, Stream};
@@ -9,12 +9,13 @@ use crate::detect::{Stall, TOGETHER_NS, changes_of, in_short, stalls_of};
 use qd1_stats::bin_ends_ns;
 use qd1_stats::change::StepCourse;
 
-/// Moments of a timeline at most, visits of one interval apart.
+/// Largest number of moments of a timeline, not counting visits of one interval.
 const MOMENTS_MAX: usize = 400;
-/// Operations of a moment, on average: of fewer the rate would be that of one or two. But so many moments at least.
+/// Operations per moment, on average: with fewer, the rate would be that of one or two. And the smallest number of
+/// moments.
 const IOS_MIN: u64 = 10;
 const MOMENTS_MIN: usize = 12;
-/// Operations of which the 99th percentile is not just the slowest.
+/// Number of operations whose 99th percentile is not just the slowest.
 const P99_MIN: u64 = 100;
 
 /// Returns one for each kind of operation of each step.
@@ -41,7 +42,7 @@ fn of_step(step: &StepRecord, summary: &Summary) -> Vec<Timeline> {
     step.streams.iter().map(of).collect()
 }
 
-/// Of the stalls of one moment, as those of a batch of requests, the longest.
+/// Of stalls at the same moment, such as those of a batch of requests, the longest.
 fn apart<'a>(stalls: impl Iterator<Item = &'a Stall>) -> Vec<Stall> {
     let mut apart: Vec<Stall> = Vec::new();
     for stall in stalls {
@@ -74,7 +75,8 @@ fn of_stream(step: &StepRecord, class: OpClass) -> Timeline {
     Timeline { step: step.name.clone(), class, moments, events: Vec::new() }
 }
 
-/// Cuts a visit into parts of so many intervals. A short rest, whose rate would say nothing, goes to the part before it.
+/// Cuts a visit into parts of this many intervals. A short rest, whose rate would say nothing, goes to the part before
+/// it.
 fn parts(visit: &[Interval], each: usize) -> Vec<&[Interval]> {
     let length_ns = |part: &[Interval]| part.iter().map(|interval| interval.length_ns).sum::<u64>();
     let mut parts: Vec<&[Interval]> = visit.chunks(each).collect();
@@ -199,7 +201,7 @@ mod tests {
         assert!((at_s - 12.0).abs() < 0.3 && change.text.contains("fell"), "{change:?}");
     }
 
-    /// One read in the last 0.3 ms of a step looked like 3,000 a second.
+    /// Regression: one read in the last 0.3 ms of a step looked like 3,000 a second.
     #[test]
     fn a_short_rest_of_a_visit_is_no_moment_of_its_own() {
         let rest = Interval { length_ns: 3, ..interval(200, &[4000]) };

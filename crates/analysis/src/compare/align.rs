@@ -7,10 +7,10 @@ use qd1_model::measured::{Does, Measured, MeasuredStep};
 
 use super::Group;
 
-/// A step of the first side and those of all runs that are like it.
+/// A step of the first side and the matching steps of all runs.
 pub(super) struct Aligned<'a> {
     pub(super) first: &'a MeasuredStep,
-    /// One for each side: those of its runs that have it.
+    /// For each side, the steps of its runs that have it.
     sides: Vec<Vec<&'a MeasuredStep>>,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Aligned<'a> {
         self.sides[side].iter().copied()
     }
 
-    /// The names that it has on other sides, where they differ.
+    /// Its names on other sides, if they differ.
     pub(super) fn other_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.all().map(|step| step.name.clone()).filter(|name| *name != self.first.name).collect();
@@ -63,7 +63,7 @@ pub(super) fn align(groups: &[Group]) -> Alignment<'_> {
         for aligned in steps.iter().filter(|aligned| aligned.sides[side].is_empty()) {
             let same_name = indices[side].iter().find_map(|run| run.by_name.get(aligned.first.name.as_str()));
             let why = match same_name.and_then(|step| step.does) {
-                Some(does) => format!("that of {} does something else: {}", group.name, does.title()),
+                Some(does) => format!("the step of this name in {} does something else: {}", group.name, does.title()),
                 None => String::new(),
             };
             left_out.add(&groups[0].name, &aligned.first.name, why);
@@ -82,7 +82,7 @@ fn usable(run: &Measured) -> impl Iterator<Item = &MeasuredStep> {
     run.steps.iter().filter(|step| step.fault.is_empty())
 }
 
-/// What is left out, each once.
+/// What is left out, each named once.
 #[derive(Default)]
 struct LeftOuts {
     in_order: Vec<LeftOut>,
@@ -98,11 +98,11 @@ impl LeftOuts {
     }
 }
 
-/// The steps of the first side, those of its first run first, one of each name.
+/// The steps of the first side, one of each name, starting with those of its first run.
 struct Firsts<'a> {
     steps: Vec<&'a MeasuredStep>,
     names: HashSet<&'a str>,
-    /// The name of the first of those that do the same.
+    /// The name of the first step that does the same.
     by_does: HashMap<Does, &'a str>,
 }
 
@@ -121,12 +121,12 @@ impl<'a> Firsts<'a> {
     }
 }
 
-/// The steps of a run, to be found by their names and by what they do: each run has each step of the first side looked up.
+/// The steps of a run, findable by name and by what they do: each step of the first side is looked up in each run.
 struct Index<'a> {
-    /// The first of each name.
+    /// The first step of each name.
     by_name: HashMap<&'a str, &'a MeasuredStep>,
-    /// Those that bear no name of the first side's steps, with their places: by what they do, leaving aside whether they
-    /// bypass the page cache, the first of each answer to that.
+    /// Those whose name no step of the first side has, with their places: by what they do, ignoring whether they bypass
+    /// the page cache, the first for each answer to that.
     by_does: HashMap<Does, Vec<(usize, &'a MeasuredStep)>>,
 }
 
@@ -144,14 +144,14 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The step that is like `first`: of the same name, unless it does something else; or the first one that does the same
-    /// and bears no name of the first side's steps.
+    /// The step matching `first`: the one of the same name, unless it does something else; or the first one that does
+    /// the same and whose name no step of the first side has.
     fn find(&self, first: &MeasuredStep, firsts: &Firsts<'_>) -> Option<&'a MeasuredStep> {
         let is_like = |step: &MeasuredStep| step.does.zip(first.does).is_none_or(|(one, two)| one.is_like(&two));
         if let Some(same) = self.by_name.get(first.name.as_str()) {
             return is_like(same).then_some(same);
         }
-        // The first of the steps that do the same has it.
+        // The first of the steps that do the same has the match.
         let does = first.does.filter(|does| firsts.by_does.get(does) == Some(&first.name.as_str()))?;
         let alike = self.by_does.get(&Does { direct: None, ..does })?.iter();
         alike.filter(|(_, step)| is_like(step)).min_by_key(|(at, _)| *at).map(|(_, step)| *step)
@@ -207,7 +207,7 @@ mod tests {
         assert!(found.left_out[0].why.contains("64 KiB"), "{:?}", found.left_out);
     }
 
-    /// Cause: each step was looked for among all others, and so was each that was left out; 20,000 took half a minute.
+    /// Regression: each step, including those left out, was searched for among all others; 20,000 took half a minute.
     #[test]
     fn many_steps_are_found_by_their_names_and_by_what_they_do() {
         let count = 60_000;

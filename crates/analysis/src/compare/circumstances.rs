@@ -1,4 +1,4 @@
-//! What runs differ in besides their figures.
+//! Differences between runs other than their figures.
 
 use qd1_model::Detector;
 use qd1_model::comparison::Difference;
@@ -9,7 +9,7 @@ use super::Group;
 use super::align::Aligned;
 use crate::detect;
 
-/// Detectors whose findings say that the figures are not those of the disk alone, or of its usual state.
+/// Detectors whose findings say that the figures do not describe the disk alone, or not its usual state.
 const SPOILERS: [Detector; 8] = [
     Detector::NotADisk,
     Detector::CacheAnswered,
@@ -20,10 +20,10 @@ const SPOILERS: [Detector; 8] = [
     Detector::RateLimited,
     Detector::ShortOrFailedIo,
 ];
-/// Values of one side that are listed.
+/// Number of values of one side that are listed.
 const VALUES_MAX: usize = 3;
 
-/// What a Record says of where and how it was measured.
+/// What a Record says about where and how it was measured.
 pub(super) fn of(record: &Record) -> Vec<Circumstance> {
     let environment = &record.environment;
     let filesystem = &environment.filesystem;
@@ -51,7 +51,7 @@ pub(super) fn of(record: &Record) -> Vec<Circumstance> {
     known.map(|(aspect, value)| Circumstance { aspect, value }).collect()
 }
 
-/// Memory to the half GiB: the kernel keeps another part of it for itself at each start.
+/// Memory to the half GiB: the kernel reserves a different part of it at each start.
 fn about(bytes: u64) -> String {
     let halves = (bytes as f64 / f64::from(1 << 29)).round();
     if bytes == 0 { String::new() } else { format!("{:.1} GiB", halves / 2.0) }
@@ -62,17 +62,17 @@ pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
     detect::merge_repeated(detect::findings_of(record, summary, |detector| SPOILERS.contains(&detector)))
 }
 
-/// A finding that spoils a run, for people.
+/// A finding that spoils a run, in words.
 pub(super) fn spoiled(finding: &Finding) -> Circumstance {
     let steps: Vec<&str> = std::iter::once(&finding.step).chain(&finding.also_in).map(String::as_str).collect();
-    // The step stands before it.
+    // The step is named before it.
     let named = [", in", " during", " of", " in"].map(|word| format!("{word} step {}", finding.step));
     let title = named.iter().fold(finding.title.clone(), |title, named| title.replace(named, ""));
     let steps = if finding.step.is_empty() { String::new() } else { format!("{}: ", steps.join(", ")) };
     Circumstance { aspect: Aspect::Spoiled, value: format!("{steps}{title}") }
 }
 
-/// What the sides differ in: of the whole runs, and the engines of steps.
+/// What the sides differ in: as whole runs, and in the engines of steps.
 pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Difference> {
     let mut aspects: Vec<Aspect> = groups
         .iter()
@@ -106,7 +106,7 @@ fn value(run: &Measured, aspect: Aspect) -> String {
     known.collect::<Vec<_>>().join(if aspect == Aspect::Spoiled { "\n" } else { "; " })
 }
 
-/// What spoils the runs of a side, a line each.
+/// What spoils the runs of a side, one per line.
 fn spoilt(group: &Group) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in
@@ -135,7 +135,7 @@ fn values(runs: impl Iterator<Item = String>) -> String {
     found.join(" | ")
 }
 
-/// `None` where all that are known are the same. What spoils a run is worth a word wherever it is known.
+/// `None` if all known values are the same. What spoils a run is reported wherever it is known.
 fn difference(aspect: Aspect, step: String, values: Vec<String>) -> Option<Difference> {
     let mut known = values.iter().filter(|value| !value.is_empty());
     let first = known.next()?;

@@ -21,14 +21,14 @@ const SHORT: [(&str, &str); 11] = [
     ("stall_share", "stall_share"),
 ];
 
-/// A limit of how much a figure may change.
+/// A limit on how much a figure may change.
 #[derive(Clone, Debug)]
 pub struct Condition {
     text: String,
     step: String,
     op: Option<OpClass>,
     metric: &'static Metric,
-    /// Whether ratios above the limit are beyond it.
+    /// Whether it is ratios above the limit that exceed it.
     is_upper: bool,
     limit: f64,
 }
@@ -55,18 +55,18 @@ impl std::str::FromStr for Condition {
     }
 }
 
-/// Returns the figure that is named as `commit1.p99`, or `paced.read.p99` where a step has several kinds of operation.
+/// Returns the figure that is named as `commit1.p99`, or `paced.read.p99` if a step has several kinds of operation.
 ///
 /// # Errors
-/// What is wrong with the name.
+/// If the name is wrong; the message says how.
 pub fn figure_name(text: &str) -> Result<FigureName, Problem> {
     let found = named(text.trim()).map(|(name, _)| name);
     found.map_err(|what| Problem::usage(format!("{text:?} {what}; write it as 'commit1.p99'")))
 }
 
 fn named(figure: &str) -> Result<(FigureName, &'static Metric), String> {
-    let (step, metric) = split(figure).ok_or("names no figure of a step")?;
-    let known = || format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", "));
+    let (step, metric) = split(figure).ok_or("does not name a figure of a step")?;
+    let known = || format!("does not name a metric: the known ones are {}", SHORT.map(|(short, _)| short).join(", "));
     let metric = metric_of(metric).ok_or_else(known)?;
     let class = step.rsplit_once('.').and_then(|(step, class)| {
         OpClass::ALL.into_iter().find(|known| known.name() == class).map(|known| (step, known))
@@ -89,18 +89,18 @@ fn metric_of(name: &str) -> Option<&'static Metric> {
 }
 
 impl Condition {
-    /// Whether it is about this row.
+    /// Whether it applies to this row.
     pub(super) fn is_about(&self, row: &Row) -> bool {
         self.is_step_of(row) && row.metric == self.metric.name && self.op.is_none_or(|op| op == row.op)
     }
 
-    /// Whether the operations of this row have its figure, which may be resolved in no run of a side.
+    /// Whether the operations of this row have its figure, even if no run of a side resolves it.
     pub(super) fn may_have_been(&self, row: &Row) -> bool {
         let is_latency = |name: &str| name.starts_with("lat_");
         self.is_step_of(row) && self.op.is_none_or(|op| op == row.op) && is_latency(self.metric.name)
     }
 
-    /// The step whose figure it is.
+    /// The step that it names.
     #[must_use]
     pub fn step(&self) -> &str {
         &self.step
@@ -124,7 +124,7 @@ impl Condition {
         Limit { text: self.text.clone(), side: side.to_owned(), ratio, is_beyond, is_within, is_of_better }
     }
 
-    /// The error where it is about no row, or about several.
+    /// The error if it applies to no row, or to several.
     pub(super) fn not_one<'a>(&self, found: usize, rows: impl Iterator<Item = &'a Row>) -> Problem {
         let rows: Vec<&Row> = rows.collect();
         if found > 1 {
@@ -148,17 +148,17 @@ impl Condition {
             let mut mine: Vec<&str> = mine.collect();
             mine.sort_unstable();
             mine.dedup();
-            return Problem::usage(format!("{:?}: of that step only {} are compared", self.text, mine.join(", ")));
+            return Problem::usage(format!("{:?}: of this step, only {} are compared", self.text, mine.join(", ")));
         }
         let hint = match nearest(&self.step, steps.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("the steps that are compared are {}", listed(&steps)),
+            None => format!("the steps compared are {}", listed(&steps)),
         };
-        Problem::usage(format!("{:?}: no step {} is compared; {hint}", self.text, self.step))
+        Problem::usage(format!("{:?}: step {} is not compared; {hint}", self.text, self.step))
     }
 }
 
-/// Names from outside, the first few of them and not all of their letters.
+/// Names from outside, the first few of them, shortened.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 20;
     const LETTERS: usize = 40;

@@ -1,4 +1,4 @@
-//! From figures to words: what the primary figures and the exploratory ones come to.
+//! From figures to words: the verdicts on primary and exploratory figures.
 
 use qd1_model::comparison::{Basis, Effect, Row, Word};
 use qd1_model::metric::{Better, metric};
@@ -7,8 +7,8 @@ use super::effects::{self, Figures, Spread, Width};
 use super::family::{self, MadeUp, Test};
 use super::overall;
 
-/// The whole's share of what may be wrong: with several runs of each side it shows most; the whole of single runs may have moved
-/// as one, and shows little.
+/// The share of the error rate for the whole: with several runs of each side it shows most; the whole of single runs
+/// may have moved together, and shows little.
 const fn weight_of_whole(basis: Basis) -> f64 {
     match basis {
         Basis::Runs => 0.8,
@@ -25,7 +25,7 @@ struct Of {
     side: usize,
 }
 
-/// What is known of all figures.
+/// What is known about all figures.
 struct Known<'a> {
     rows: &'a [(Row, Figures)],
     spreads: &'a [Option<Spread>],
@@ -33,7 +33,7 @@ struct Known<'a> {
     made_up: Option<MadeUp>,
 }
 
-/// Decides what every figure of every side comes to, and returns the effects of the whole, and how wide the intervals of primary
+/// Decides on every figure of every side, and returns the effects of the whole, and how wide the intervals of primary
 /// figures are.
 pub(super) fn decide(
     rows: &mut [(Row, Figures)],
@@ -81,7 +81,7 @@ impl<'a> Known<'a> {
             chance: self.chance(*of).unwrap_or(1.0),
             drawn: self.drawn(*of),
         };
-        // The figures before the whole, whose width is not that of the others.
+        // The figures before the whole, whose width differs.
         let decisive: Vec<Of> = primary.iter().chain(&whole).copied().collect();
         let tests: Vec<Test> = decisive.iter().map(test).collect();
         let told = family::holm(&tests, self.made_up.as_ref().map(|made_up| (&made_up.draws, made_up.df)));
@@ -105,14 +105,14 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Its number among made up comparisons, and how many standard errors it is away.
+    /// Its number among simulated comparisons, and how many standard errors it is away.
     fn drawn(&self, of: Of) -> Option<(usize, f64)> {
         let number = self.made_up.as_ref()?.numbers[of.row?]?;
         let (figures, spread) = self.figures(of)?;
         Some((number, figures.distance(of.side, spread)?.0))
     }
 
-    /// The chance that equal sides would be so far apart; `None` where nobody knows.
+    /// The chance that equal sides would be this far apart; `None` if unknown.
     fn chance(&self, of: Of) -> Option<f64> {
         let (figures, spread) = self.figures(of)?;
         let is_lost = figures.is_lost(of.side, spread) && figures.slack(of.side).is_none();
@@ -137,12 +137,12 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What the exploratory figures come to.
+/// The verdicts on the exploratory figures.
 struct Explored {
     found: Vec<bool>,
-    /// The chance of each, where it is known.
+    /// The chance of each, if it is known.
     known: Vec<Option<f64>>,
-    /// Of each, whether it is held against made up comparisons.
+    /// For each, whether it is compared with simulated comparisons.
     is_drawn: Vec<bool>,
     alone: Width,
     drawn: Width,
@@ -160,7 +160,7 @@ impl Explored {
             _ => known.chance(*of),
         };
         let known: Vec<Option<f64>> = exploratory.iter().zip(&places).map(chance).collect();
-        // Of what nobody knows the chance of nothing can be discovered.
+        // Nothing can be discovered about figures whose chance is unknown.
         let tested: Vec<f64> = known.iter().flatten().copied().collect();
         let (discovered, level) = family::discoveries(&tested);
         let mut discovered = discovered.into_iter();

@@ -1,11 +1,12 @@
 //! The ratio of two sides with its interval.
 //!
-//! All is done on logarithms. Where sides have several runs, runs scatter by a variance that is pooled over the sides and
-//! drawn towards that of the other figures (`shrinkage.rs`), and the difference of two means is a Student's t. Where they have
-//! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
-//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need as a
-//! Student's t would with as many degrees of freedom as a run has stretches to tell its level from, about. Where they were
-//! measured in turn, visit by visit, the mean of the differences of neighbouring visits is a Student's t by itself.
+//! All calculations use logarithms. If sides have several runs, runs scatter by a variance that is pooled over the
+//! sides and drawn towards that of the other figures (`shrinkage.rs`), and the difference of two means is a Student's
+//! t. If they have one run each, the limits of both figures are combined by their distances from the values (MOVER: Zou
+//! and Donner 2008, Construction of confidence limits about effect measures), stretched from 95 % to what all effects
+//! together need, as Student's t would with about as many degrees of freedom as a run has stretches that show its
+//! level. If they were measured in turn, visit by visit, the mean of the differences of neighbouring visits follows a
+//! Student's t on its own.
 
 use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Effect, FOUND, Word};
@@ -17,34 +18,34 @@ use qd1_stats::{Z_975, t_beyond, t_quantile};
 
 /// Degrees of freedom of an interval within a run.
 const WITHIN_DF: f64 = 60.0;
-/// The widest interval that is called "the same", and the one that is called so although it does not hold 1.
+/// The widest interval that is called "the same", and the widest one called so although it does not contain 1.
 const SAME_MAX: f64 = 0.1;
 const SAME_ALWAYS: f64 = 0.02;
-/// The latter of single runs, which differ by some percent on any disk.
+/// The latter for single runs, which differ by a few percent on any disk.
 const SAME_OF_SINGLE: f64 = 0.05;
-/// Degrees of freedom of the spread between runs from which the intervals within them are no bound to it.
+/// Degrees of freedom of the spread between runs from which the intervals within them do not bound it.
 const TRUSTED_DF: f64 = 12.0;
-/// Chances from which a multiple of a standard error is carried over to other degrees of freedom.
+/// Chances at which a multiple of a standard error is converted to other degrees of freedom.
 const CARRIED: f64 = 0.001;
-/// Least variance between runs: that of half a percent. Equal figures are rounded ones.
+/// Smallest variance between runs: that of half a percent. Equal figures are just rounded.
 const VARIANCE_MIN: f64 = 2.5e-5;
-/// Runs that are thought of at most.
+/// Number of runs considered at most.
 const RUNS_MAX: u32 = 100;
-/// Fewest pairs of visits that tell how they scatter.
+/// Fewest pairs of visits that show how they scatter.
 const PAIRS_MIN: usize = 4;
 
 /// The logarithms of one figure on every side.
 pub(super) struct Figures {
     sides: Vec<Vec<Log>>,
-    /// Runs of each side, those that did not resolve it included.
+    /// Runs of each side, including those that did not resolve it.
     runs: Vec<usize>,
-    /// Whether it is the mean of many.
+    /// Whether it is the mean of many figures.
     is_mean: bool,
-    /// Whether a run of each side was spoilt.
+    /// Whether a run of each side was spoiled.
     is_spoiled: Vec<bool>,
-    /// How much of a difference what spoilt them explains at most, of each other side; absent where nobody knows.
+    /// The largest part of a difference that the spoiling explains, for each other side; absent if unknown.
     slack: Vec<Option<Slack>>,
-    /// Differences of neighbouring visits of each other side from the first, where they were measured in turn.
+    /// Differences of neighbouring visits of each other side from the first, if they were measured in turn.
     pairs: Vec<Vec<f64>>,
 }
 
@@ -55,9 +56,9 @@ struct Gap {
     down: Option<f64>,
     up: Option<f64>,
     df: f64,
-    /// Half of an interval that is no narrower at any level.
+    /// Half of the interval below which none gets, at any level.
     floor: f64,
-    /// What is taken off for what spoilt the runs.
+    /// What is subtracted for whatever spoiled the runs.
     slack: Slack,
 }
 
@@ -65,7 +66,7 @@ struct Gap {
 #[derive(Clone, Copy, Debug)]
 struct Log {
     value: f64,
-    /// Standard deviations downwards and upwards, where there is an interval.
+    /// Standard deviations downwards and upwards, if there is an interval.
     down: Option<f64>,
     up: Option<f64>,
 }
@@ -83,7 +84,7 @@ impl Log {
         if sign > 0.0 { self } else { Self { value: -self.value, down: self.up, up: self.down } }
     }
 
-    /// Variance, the larger way.
+    /// Variance in the direction in which it is larger.
     fn within(&self) -> Option<f64> {
         self.down.zip(self.up).map(|(down, up)| down.max(up).powi(2))
     }
@@ -92,13 +93,13 @@ impl Log {
 /// How runs scatter in one figure.
 pub(super) type Spread = Variance;
 
-/// How wide an interval is to be.
+/// How wide an interval should be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Width {
-    /// The chance that it may be wrong with, by itself.
+    /// Its own allowed chance of being wrong.
     pub(super) chance: f64,
-    /// The multiple of the standard error that all of its kind need together, and the degrees of freedom that this is for;
-    /// absent where their chance says it all.
+    /// The multiple of the standard error that all of its kind need together, and the degrees of freedom to which this
+    /// applies; absent if their chance is enough.
     pub(super) together: Option<(f64, f64)>,
 }
 
@@ -111,7 +112,7 @@ impl Width {
     fn multiple(self, df: f64) -> f64 {
         match self.together {
             None => t_quantile(1.0 - self.chance / 2.0, df),
-            // Of a figure that fewer runs have.
+            // For a figure that fewer runs have.
             Some((multiple, of_df)) if df < of_df - 0.5 => {
                 multiple * t_quantile(1.0 - CARRIED, df) / t_quantile(1.0 - CARRIED, of_df)
             }
@@ -121,10 +122,10 @@ impl Width {
 }
 
 impl Figures {
-    /// Of the estimates of every side's runs; those that are not resolved count for nothing.
+    /// From the estimates of every side's runs; those that are not resolved are ignored.
     pub(super) fn new(sides: &[Vec<Estimate>], is_spoiled: Vec<bool>) -> Self {
         let logs = sides.iter().map(|runs| {
-            // What is nothing has no logarithm, and the others alone would not speak for the side; nor would a minority.
+            // Zero has no logarithm, and the others alone would not represent the side; nor would a minority.
             let is_nothing = |figure: &Estimate| figure.value.is_some_and(|value| value <= 0.0);
             let logs: Vec<Log> = runs.iter().filter_map(Log::of).collect();
             let speaks = !runs.iter().any(is_nothing) && 2 * logs.len() >= runs.len();
@@ -136,7 +137,7 @@ impl Figures {
         Self { sides: logs.collect(), runs, is_mean: false, is_spoiled, slack, pairs: Vec::new() }
     }
 
-    /// The same, with how much of each other side's difference what spoilt them explains at most.
+    /// The same, with the largest part of each other side's difference that the spoiling explains.
     pub(super) fn explained(self, slack: Vec<Option<Slack>>) -> Self {
         Self { slack, ..self }
     }
@@ -146,12 +147,12 @@ impl Figures {
         Self { pairs, ..self }
     }
 
-    /// The differences of neighbouring visits, where there are enough of them.
+    /// The differences of neighbouring visits, if there are enough of them.
     pub(super) fn pairs(&self, side: usize) -> Option<&[f64]> {
         self.pairs.get(side - 1).map(Vec::as_slice).filter(|pairs| pairs.len() >= PAIRS_MIN)
     }
 
-    /// Whether every side has it of all its runs.
+    /// Whether every side has it for all its runs.
     pub(super) fn is_whole(&self) -> bool {
         self.sides.iter().zip(&self.runs).all(|(side, runs)| side.len() == *runs && *runs > 0)
     }
@@ -161,7 +162,8 @@ impl Figures {
         &self.runs
     }
 
-    /// The mean of several figures run by run, each times its sign. Intervals are averaged: what moves one may move all.
+    /// The mean of several figures run by run, each times its sign. Intervals are averaged, since one cause may move
+    /// all.
     pub(super) fn mean_of(figures: &[(&Self, f64)]) -> Self {
         let count = figures.len() as f64;
         let log = |side: usize, run: usize| {
@@ -180,7 +182,7 @@ impl Figures {
         Self { sides, runs, is_mean: true, is_spoiled, slack, pairs: Self::mean_of_pairs(figures) }
     }
 
-    /// The mean of the differences of neighbouring visits of several figures, those that have as many as most.
+    /// The mean of the differences of neighbouring visits of several figures, of those that have as many as most.
     fn mean_of_pairs(figures: &[(&Self, f64)]) -> Vec<Vec<f64>> {
         let others = figures[0].0.runs.len() - 1;
         let of_side = |side: usize| {
@@ -195,7 +197,7 @@ impl Figures {
         (1..=others).map(of_side).collect()
     }
 
-    /// The variance between runs by itself; `None` where no side has two.
+    /// The variance between runs on its own; `None` if no side has two.
     pub(super) fn between(&self) -> Option<Variance> {
         let df: usize = self.sides.iter().map(|side| side.len().saturating_sub(1)).sum();
         let squares: f64 = self.residuals().iter().map(|residual| residual * residual).sum();
@@ -210,29 +212,29 @@ impl Figures {
         self.sides.iter().flat_map(of_side).collect()
     }
 
-    /// Whether something else spoilt a run of the first side or of this one, and no repeats say how much of a difference that
-    /// makes.
+    /// Whether something else spoiled a run of the first side or of this one, and no repeats show how much of a
+    /// difference that makes.
     pub(super) fn is_lost(&self, side: usize, spread: Option<&Spread>) -> bool {
         self.pairs(side).is_none() && (self.is_spoiled(0, spread) || self.is_spoiled(side, spread))
     }
 
-    /// How much of the difference from the first side what spoilt either explains at most, where that is known.
+    /// The largest part of the difference from the first side that the spoiling of either explains, if known.
     pub(super) fn slack(&self, side: usize) -> Option<Slack> {
         self.slack.get(side - 1).copied().flatten()
     }
 
-    /// Whether something else spoilt a run of this side, and no repeats say how much of a difference that makes.
+    /// Whether something else spoiled a run of this side, and no repeats show how much of a difference that makes.
     pub(super) fn is_spoiled(&self, side: usize, spread: Option<&Spread>) -> bool {
         spread.is_none() && self.is_spoiled[side]
     }
 
-    /// Mean of the variances within runs, where all have one.
+    /// Mean of the variances within runs, if all have one.
     fn within(&self) -> Option<f64> {
         let all: Vec<f64> = self.sides.iter().flatten().map(Log::within).collect::<Option<_>>()?;
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// How far `side` is from the first one; `None` where either has none of it.
+    /// How far `side` is from the first one; `None` if either lacks it.
     fn gap(&self, side: usize, spread: Option<&Spread>) -> Option<Gap> {
         let slack = Slack::default();
         if let Some(pairs) = self.pairs(side) {
@@ -263,7 +265,7 @@ impl Figures {
         })
     }
 
-    /// `side` over the first one, with an interval of this width.
+    /// `side` divided by the first one, with an interval of this width.
     pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
         let runs = (self.sides[0].len() + self.sides[side].len()) as u64;
         let Some(gap) = self.gap(side, spread) else { return Estimate { n: runs, ..Estimate::default() } };
@@ -279,8 +281,8 @@ impl Figures {
         }
     }
 
-    /// How many standard errors `side` is from the first one, less what spoilt either explains; with the degrees of freedom.
-    /// 0 where an interval would hold 1 however much it might be wrong.
+    /// How many standard errors `side` is from the first one, less what the spoiling of either explains; with the
+    /// degrees of freedom. 0 if an interval would contain 1 at any level.
     pub(super) fn distance(&self, side: usize, spread: Option<&Spread>) -> Option<(f64, f64)> {
         let gap = self.gap(side, spread)?;
         let (error, slack) = if gap.difference > 0.0 { (gap.down?, gap.slack.down) } else { (gap.up?, gap.slack.up) };
@@ -289,12 +291,12 @@ impl Figures {
         Some((if beyond <= gap.floor { 0.0 } else { errors }, gap.df))
     }
 
-    /// The chance that sides which are the same would be so far apart, for this figure by itself.
+    /// The chance that sides which are the same would be this far apart, for this figure on its own.
     pub(super) fn chance(&self, side: usize, spread: Option<&Spread>) -> Option<f64> {
         self.distance(side, spread).map(|(errors, df)| if errors > 0.0 { t_beyond(errors, df) } else { 1.0 })
     }
 
-    /// The figure of a side by itself, with an interval of this width.
+    /// The figure of a side on its own, with an interval of this width.
     pub(super) fn level(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
         let (logs, n) = (&self.sides[side], self.runs[side] as u64);
         let Some(only) = logs.first() else { return Estimate { n, ..Estimate::default() } };
@@ -319,13 +321,14 @@ impl Figures {
         }
     }
 
-    /// Half of an interval, of a mean or a difference of means whose variance is this share of that of a run.
+    /// Half of an interval, for a mean or a difference of means whose variance is this share of that of a run.
     fn half_width(&self, spread: &Spread, share: f64, width: Width) -> f64 {
         let between = width.multiple(spread.df) * (spread.value * share).sqrt();
         between.max(self.floor(spread, share))
     }
 
-    /// The least of it: a few runs in two states of a disk may happen to agree; the mean of many figures has no such states.
+    /// Its minimum: a few runs in two states of a disk may happen to agree; the mean of many figures has no such
+    /// states.
     fn floor(&self, spread: &Spread, share: f64) -> f64 {
         let is_single = !self.is_mean && spread.df < TRUSTED_DF;
         let within = self.within().filter(|_| is_single).unwrap_or(0.0);
@@ -350,7 +353,7 @@ fn mean(side: &[Log]) -> f64 {
     side.iter().map(|log| log.value).sum::<f64>() / side.len().max(1) as f64
 }
 
-/// How runs scatter in each figure, figures of one metric together; `None` where no side has two runs.
+/// How runs scatter in each figure, with figures of one metric together; `None` if no side has two runs.
 pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
     let own: Vec<Option<Variance>> = rows.iter().map(|(_, figures)| figures.between()).collect();
     let mut found = own.clone();
@@ -368,8 +371,8 @@ pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
     found
 }
 
-/// The word for a ratio, of several runs of a side or of single ones. One that the procedure as a whole tells from 1, by what
-/// other figures left it, has an interval that ends there.
+/// The word for a ratio, of several runs of a side or of single ones. If the procedure as a whole distinguishes it from
+/// 1 by what other figures left over, its interval ends there.
 pub(super) fn conclude(ratio: Estimate, is_told: bool, better: Better, basis: Basis) -> Effect {
     let (Some(value), Some(low), Some(high)) = (ratio.value, ratio.low, ratio.high) else {
         return Effect { ratio, ..Effect::default() };

@@ -1,13 +1,14 @@
 //! Which figures decide, and how many of them may be called better or worse by chance.
 //!
-//! Whoever looks at a hundred figures finds five by chance, and whoever allows for a hundred finds nothing. So a dozen *primary*
-//! figures are tested first, by Holm's procedure (1979, A Simple Sequentially Rejective Multiple Test Procedure): in 95 of 100
-//! comparisons of equal sides no figure is said to differ. Each has a weight, its share of the 5 %, and what is told leaves
-//! its share to the others. Figures of several runs, which rise and fall together, share theirs: the farthest of them is held
-//! against the farthest of made up comparisons (`simultaneous.rs`), then the farthest of the rest. All other figures are
-//! *exploratory*: of those that are said to differ one in twenty is so by chance, on average (Benjamini and Hochberg 1995,
-//! whose procedure holds where figures rise and fall together, as Benjamini and Yekutieli 2001 showed). Their intervals allow
-//! for having been chosen (Benjamini and Yekutieli 2005, False Discovery Rate-Adjusted Multiple Confidence Intervals).
+//! Looking at a hundred figures finds five differences by chance, and allowing for a hundred finds nothing. So a dozen
+//! *primary* figures are tested first, by Holm's procedure (1979, A Simple Sequentially Rejective Multiple Test
+//! Procedure): in 95 of 100 comparisons of equal sides no figure is said to differ. Each has a weight, its share of the
+//! 5 %, and a figure found to differ passes its share on to the others. Figures of several runs, which rise and fall
+//! together, share theirs: the farthest of them is compared with the farthest of simulated comparisons
+//! (`simultaneous.rs`), then the farthest of the rest. All other figures are *exploratory*: on average, one in twenty
+//! of those said to differ does so by chance (Benjamini and Hochberg 1995, whose procedure is valid if figures rise and
+//! fall together, as Benjamini and Yekutieli 2001 showed). Their intervals allow for having been chosen (Benjamini and
+//! Yekutieli 2005, False Discovery Rate-Adjusted Multiple Confidence Intervals).
 
 use qd1_model::OpClass;
 use qd1_model::comparison::Row;
@@ -17,10 +18,10 @@ use super::simultaneous::{Draws, Figure, are_few};
 
 /// Chance of any false "better" or "worse" among the primary figures of equal sides.
 pub(super) const FAMILY_WISE: f64 = 0.05;
-/// Share of the exploratory ones that are false, on average.
+/// Share of false ones among the exploratory discoveries, on average.
 pub(super) const DISCOVERY: f64 = 0.05;
 
-/// What decides, with the whole (`overall.rs`) a dozen.
+/// The figures that decide: with the whole (`overall.rs`), a dozen.
 const PRIMARY: [(&str, OpClass, &str); 11] = [
     ("qd1", OpClass::Read, "lat_p50_ns"),
     ("qd1", OpClass::Read, "lat_p99_ns"),
@@ -35,26 +36,26 @@ const PRIMARY: [(&str, OpClass, &str); 11] = [
     ("seqwrite", OpClass::Write, "bytes_per_second"),
 ];
 
-/// Marks the figures that decide: those of `check`, or of other suites those that users of a step notice first.
+/// Marks the figures that decide: those of `check`, or, for other suites, those that users of a step notice first.
 pub(super) fn mark(rows: &mut [(Row, Figures)]) {
     let is_named = |row: &Row| PRIMARY.contains(&(row.step.as_str(), row.op, row.metric.as_str()));
     let has_any = rows.iter().any(|(row, _)| is_named(row));
     rows.iter_mut().for_each(|(row, _)| row.is_primary = if has_any { is_named(row) } else { row.leads });
 }
 
-/// One figure of one side, held against the first.
+/// One figure of one side, compared with the first.
 pub(super) struct Test {
-    /// Its share of what may be wrong.
+    /// Its share of the error rate.
     pub(super) weight: f64,
-    /// The chance that equal sides would be so far apart, by itself; 1 where nobody knows.
+    /// Its own chance that equal sides would be this far apart; 1 if unknown.
     pub(super) chance: f64,
-    /// Of one that is held against made up comparisons: its number in them, and how many standard errors it is away.
+    /// For a figure compared with simulated comparisons: its number in them, and its distance in standard errors.
     pub(super) drawn: Option<(usize, f64)>,
 }
 
-/// What Holm's procedure comes to.
+/// The result of Holm's procedure.
 pub(super) struct Told {
-    /// Which differ.
+    /// Which figures differ.
     pub(super) differs: Vec<bool>,
     /// How wide each interval is for all of them to hold together.
     pub(super) widths: Vec<Width>,
@@ -70,7 +71,7 @@ pub(super) fn holm(tests: &[Test], draws: Option<(&Draws, f64)>) -> Told {
         let left: Vec<usize> = (0..tests.len()).filter(|at| !differs[*at]).collect();
         let mut members: Vec<usize> = left.iter().filter_map(|at| Some(tests[*at].drawn?.0)).collect();
         members.dedup();
-        // Figures held against simulated comparisons keep their share until all of them are rejected.
+        // Figures compared with simulated comparisons keep their share until all of them are rejected.
         let alone: f64 =
             left.iter().map(|at| &tests[*at]).filter(|test| test.drawn.is_none()).map(|test| test.weight).sum();
         let total = alone + if members.is_empty() { 0.0 } else { of_drawn };
@@ -101,7 +102,8 @@ pub(super) fn holm(tests: &[Test], draws: Option<(&Draws, f64)>) -> Told {
     }
 }
 
-/// Which of these chances are discoveries, and the chance that each interval may be wrong with: that of the last discovery.
+/// Which of these chances are discoveries, and the chance with which each interval may be wrong: that of the last
+/// discovery.
 pub(super) fn discoveries(chances: &[f64]) -> (Vec<bool>, f64) {
     let mut sorted: Vec<f64> = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -111,8 +113,8 @@ pub(super) fn discoveries(chances: &[f64]) -> (Vec<bool>, f64) {
     (chances.iter().map(|chance| found > 0 && *chance <= level).collect(), level)
 }
 
-/// Made up comparisons like this one, of the rows that every run of every side has; with each row's number in them and the
-/// degrees of freedom. `None` where no side has several runs, or there are too many to repeat.
+/// Simulated comparisons like this one, of the rows that every run of every side has; with each row's number in them
+/// and the degrees of freedom. `None` if no side has several runs, or there are too many to simulate.
 pub(super) struct MadeUp {
     pub(super) draws: Draws,
     pub(super) numbers: Vec<Option<usize>>,
@@ -149,10 +151,11 @@ mod tests {
 
     #[test]
     fn holm_leaves_what_was_told_to_the_others() {
-        // Four figures: the least is held to 0.05 / 4 = 0.0125, the next to 0.05 / 3 = 0.0167, the next to 0.025, where it ends.
+        // Four figures: the smallest has to be below 0.05 / 4 = 0.0125, the next to 0.05 / 3 = 0.0167, the next to
+        // 0.025, where it ends.
         let told = holm(&tests_of(&[0.015, 0.9, 0.012, 0.03], &[1.0; 4]), None);
         assert_eq!(told.differs, [true, false, true, false]);
-        // The same without the least: 0.015 is not below 0.0125, so that nothing is rejected.
+        // The same without the smallest: 0.015 is not below 0.0125, so nothing is rejected.
         assert_eq!(holm(&tests_of(&[0.015, 0.9, 0.013, 0.03], &[1.0; 4]), None).differs, [false; 4]);
         assert!(told.widths.iter().all(|width| (width.chance - 0.0125).abs() < 1e-12), "Bonferroni's hold together");
     }

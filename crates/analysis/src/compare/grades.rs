@@ -1,14 +1,14 @@
-//! Disks in the order of their grades by class of workload, of those whose runs were judged by classes.
+//! Disks in the order of their grades by class of workload, for disks whose runs were judged by classes.
 
 use qd1_model::ranking::{ClassGrade, GradedDisk, Ranking};
 use qd1_model::{Grade, OpClass, Verdict};
 
-/// From the grade that counts the most to that which counts the least: what one run showed, another that could not tell does
-/// not take back.
+/// From the grade that counts most to the one that counts least: what one run showed is not withdrawn by another that
+/// could not tell.
 const WEIGHTS: [Grade; 4] = [Grade::Fail, Grade::Marginal, Grade::Pass, Grade::NotResolved];
 
-/// Puts the grades of disks into a ranking, those with the fewest failures first, and of equal ones that with the shortest
-/// commits. `runs` has the verdicts of each run of each disk, by its number in the ranking.
+/// Puts the grades of disks into a ranking, those with the fewest failures first, and among equal ones those with the
+/// shortest commits. `runs` has the verdicts of each run of each disk, by its number in the ranking.
 pub fn grade(ranking: &mut Ranking, runs: &[Vec<Vec<Verdict>>]) {
     let mut graded: Vec<GradedDisk> = runs
         .iter()

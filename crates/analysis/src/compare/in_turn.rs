@@ -1,12 +1,12 @@
 //! Two places that were measured in turn, visit by visit.
 //!
-//! A disk's level moves by more from one minute to the next than most changes are worth, and two runs after each other meet it
-//! at different heights. Visits that follow each other within a second meet nearly the same, and so do two disks of one machine
-//! that share a host, a network or a neighbour: what moves both cancels in the difference of a pair. The differences of a
-//! step's pairs, as logarithms, are independent observations of the same effect, spread over the run, and their mean is a
-//! Student's t. Which place is first in a pair is drawn by lot for each.
+//! A disk's level moves more from one minute to the next than most changes matter, and two consecutive runs meet it at
+//! different levels. Visits that follow each other within a second meet nearly the same, and so do two disks of one
+//! machine that share a host, a network or a neighbour: what moves both cancels out in the difference of a pair. The
+//! differences of a step's pairs, as logarithms, are independent observations of the same effect, spread over the run,
+//! and their mean follows a Student's t. Which place comes first in a pair is chosen at random for each.
 //!
-//! A visit that has too few operations for a percentile is joined with its neighbours.
+//! A visit with too few operations for a percentile is merged with its neighbours.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Pairs {
     of: BTreeMap<(String, OpClass, &'static str), Vec<f64>>,
 }
 
-/// How a figure is read off the operations of a visit.
+/// How a figure is derived from the operations of a visit.
 #[derive(Clone, Copy)]
 enum Read {
     /// A percentile of whole operations.
@@ -59,8 +59,8 @@ pub fn compare_in_turn(groups: &[Group; 2], conditions: &[Condition], pairs: &Pa
 }
 
 impl Pairs {
-    /// Returns the differences of these visits: each of the first place with that of the second which was made next to it, in
-    /// the order of the run.
+    /// Returns the differences of these visits: each of the first place with the adjacent one of the second, in the
+    /// order of the run.
     #[must_use]
     pub fn new(visits: &[(StepRecord, StepRecord)]) -> Self {
         let mut steps: Vec<&str> = visits.iter().map(|(first, _)| first.name.as_str()).collect();
@@ -82,7 +82,7 @@ impl Pairs {
         pairs
     }
 
-    /// Returns the differences of a figure, where there are any.
+    /// Returns the differences of a figure, if there are any.
     pub(super) fn of(&self, step: &str, class: OpClass, metric: &str) -> Option<&[f64]> {
         let is_it =
             |(of, of_class, name): &(String, OpClass, &str)| of == step && *of_class == class && *name == metric;
@@ -90,7 +90,7 @@ impl Pairs {
     }
 }
 
-/// The logarithm of the second over the first, of each pair or of several joined.
+/// The logarithm of the second divided by the first, of each pair or of several merged.
 fn differences(visits: &[&(StepRecord, StepRecord)], class: OpClass, read: Read) -> Vec<f64> {
     let streams = visits.iter().filter_map(|(first, other)| {
         Some([(first.runtime_ns, first.stream(class)?), (other.runtime_ns, other.stream(class)?)])
@@ -106,7 +106,7 @@ fn differences(visits: &[&(StepRecord, StepRecord)], class: OpClass, read: Read)
         Read::Mean | Read::Rate | Read::Bytes => 1.0,
     };
     let joined = ((needed / each.max(0.1)).ceil() as usize).max(1);
-    // What is left over is no observation like the others.
+    // The remainder is not an observation like the others.
     let whole = streams.chunks(joined).filter(|chunk| chunk.len() == joined);
     whole
         .filter_map(|chunk| {
@@ -175,7 +175,7 @@ mod tests {
         let visits: Vec<(StepRecord, StepRecord)> = (0..13).map(|_| (visit(1e6, 400), visit(1e6, 400))).collect();
         let pairs = Pairs::new(&visits);
         let count = |metric| pairs.of.get(&("reads".to_owned(), OpClass::Read, metric)).map_or(0, Vec::len);
-        // p99 wants a thousand: three visits of 400, and the thirteenth is left over.
+        // p99 needs a thousand: three visits of 400, with the thirteenth left over.
         assert_eq!((count("lat_mean_ns"), count("lat_p99_ns"), count("lat_p999_ns")), (13, 4, 0));
     }
 }

@@ -1,13 +1,13 @@
-//! Runs side by side: what is better, worse, the same, and what is undecided.
+//! Runs side by side: what is better, worse, the same or undecided.
 //!
-//! Steps are aligned by their names, else by what they do ([`align`]). Every effect is a ratio to the first side with an
-//! interval ([`effects`]). A dozen primary figures decide, and are tested first and together; the rest is exploratory
-//! ([`family`], [`decide`]).
+//! Steps are aligned by their names, else by what they do ([`align`]). Every effect is a ratio to the first side with
+//! an interval ([`effects`]). A dozen primary figures decide, and are tested first and together; all others are
+//! exploratory ([`family`], [`decide`]).
 //!
-//! How much two runs of one disk differ is seen where a side has several runs. Where no side has, the intervals are those
-//! within the runs, which span what visits spread over a run saw of the disk; a disk that is another one tomorrow is not in
-//! them, and of a step that something else spoilt only what that cannot explain is concluded ([`crate::spoiling`]). Two runs that
-//! were measured in turn are compared visit by visit ([`in_turn`]).
+//! How much two runs of one disk differ is only visible if a side has several runs. If no side has, the intervals are
+//! those within the runs, which cover what the visits of a run saw of the disk. They do not cover a disk that behaves
+//! differently tomorrow, and for a step that something else spoiled, only a difference that this cannot explain counts
+//! ([`crate::spoiling`]). Two runs that were measured in turn are compared visit by visit ([`in_turn`]).
 
 mod align;
 mod circumstances;
@@ -39,20 +39,20 @@ pub use products::{by_host, prices};
 use qd1_stats::randomized_blocks::over_runs;
 pub use rank::rank;
 
-/// Requests from this size on are about throughput.
+/// Requests of at least this size are about throughput.
 const LARGE: u32 = 128 << 10;
-/// Steps of a side that an error names.
+/// Number of steps of a side that an error names.
 const NAMED_MAX: usize = 6;
-/// What does the same as another tool.
+/// Commands of qd1 that do the same as another tool.
 const LIKE: [(&str, &str); 2] = [
     ("YABS", "`qd1 run yabs PATH` measures what YABS does"),
     ("bonnie++", "`qd1 meta --suite bonnie PATH` measures what bonnie++ does"),
 ];
-/// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.
+/// The longest stall of a run says little about that of the next; the share of time in stalls says more.
 const NOT_COMPARED: [&str; 1] = ["stall_longest_ns"];
 
-/// Which version of the analysis works out what a run comes to: what another one noted is worked out again. Raise the number
-/// when summaries or the findings that spoil a step change.
+/// The version of the analysis that works out the figures of a run: those noted by another version are worked out
+/// again. Raise the number when summaries or the findings that spoil a step change.
 pub const MEASURED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " 3");
 
 /// One or more runs of the same thing, under one name.
@@ -64,7 +64,8 @@ pub struct Group {
     pub runs: Vec<Measured>,
 }
 
-/// Returns a run of qd1 as it is compared. `spoilers` are the findings that say why its figures are not the disk's alone.
+/// Returns a run of qd1 in the form in which it is compared. `spoilers` are the findings that say why its figures are
+/// not the disk's alone.
 #[must_use]
 pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Measured {
     let step = |step: &StepSummary| {
@@ -73,7 +74,7 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
         let is_open = plan.is_some_and(StepPlan::is_open);
         let stream = |stream: &StreamSummary| {
             let mut stream = MeasuredStream::of(stream);
-            // A rate that was asked for is no figure of the disk.
+            // A rate that was requested is not a figure of the disk.
             stream.figures.retain(|(name, figure)| !(is_open && is_rate(name) && figure.low == figure.high));
             stream
         };
@@ -107,7 +108,7 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
     }
 }
 
-/// Returns the findings that say that the figures of a run are not those of its disk alone.
+/// Returns the findings that say that the figures of a run do not describe its disk alone.
 #[must_use]
 pub fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
     circumstances::spoilers(record, summary)
@@ -116,7 +117,7 @@ pub fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 /// Compares each group with the first one.
 ///
 /// # Errors
-/// When nothing of them can be compared, or a condition names what none of them has; the message says what there is.
+/// If nothing can be compared, or a condition names something that none of them has; the message says what there is.
 pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison, Problem> {
     compared(groups, conditions, None)
 }
@@ -156,7 +157,7 @@ fn compared(groups: &[Group], conditions: &[Condition], pairs: Option<&Pairs>) -
     })
 }
 
-/// Says why nothing can be compared: steps that have no figures, or no two that do the same.
+/// Says why nothing can be compared: no step has figures, or no two steps do the same.
 fn nothing(groups: &[Group]) -> Problem {
     let of = |group: &Group| {
         let names = group.runs.iter().flat_map(|run| &run.steps).map(|step| match &step.does {
@@ -178,9 +179,7 @@ fn nothing(groups: &[Group]) -> Problem {
     let hint =
         tools.filter_map(|tool| LIKE.iter().find(|(name, _)| tool.starts_with(name))).map(|(_, how)| *how).next();
     let hint = hint.unwrap_or("compare runs of the same suite or job");
-    Problem::usage(format!(
-        "they have no step with figures in common, neither by name nor by what it does; {hint}{all}"
-    ))
+    Problem::usage(format!("the runs have no step with figures in common, by name or by what it does; {hint}{all}"))
 }
 
 fn side(group: &Group) -> Side {
@@ -203,10 +202,10 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
     rows_with(aligned, groups, is_repeated, None)
 }
 
-/// The same with the differences of neighbouring visits, which may tell what neither run resolves.
+/// The same with the differences of neighbouring visits, which may show what neither run resolves.
 fn rows_with(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool, pairs: Option<&Pairs>) -> Vec<(Row, Figures)> {
     let sides = groups.len();
-    // A single run of a tool that keeps no course over time does not say how much of a difference is chance.
+    // A single run of a tool that keeps no figures over time does not show how much of a difference is chance.
     let proves = |side: usize| is_repeated || !groups[side].runs.iter().any(|run| run.is_without_course);
     let bare =
         |figures: &Vec<Estimate>| figures.iter().map(|figure| Estimate { low: None, high: None, ..*figure }).collect();
@@ -264,8 +263,8 @@ fn is_rate(name: &str) -> bool {
     metric(name).is_some_and(|metric| metric.unit.is_rate())
 }
 
-/// Whether it is what users of a step notice first: waiting where one waits, the rate where several do, bytes where
-/// requests are large.
+/// Whether it is what users of a step notice first: latency if one waits, the rate if several do, bytes if requests are
+/// large.
 fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, [has_latency, has_rate]: [bool; 2]) -> bool {
     let names: &[&str] = match does {
         _ if has_rate && matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete | OpClass::Seek) => {
@@ -292,7 +291,7 @@ fn limits(
         let found = rows.iter().zip(spreads).filter(|((row, _), _)| condition.is_about(row));
         let found: Vec<_> = found.collect();
         if found.is_empty() && rows.iter().any(|(row, _)| condition.may_have_been(row)) {
-            // A run that was too short for a figure tells nothing of it.
+            // A run that was too short for a figure says nothing about it.
             let open = |group: &Group| condition.judge(&group.name, Estimate::default(), true);
             all.extend(groups.iter().skip(1).map(open));
             continue;
@@ -309,7 +308,7 @@ fn limits(
     Ok(all)
 }
 
-/// The runs of each side with which half of the primary figures that cannot tell would find a difference of
+/// The runs of each side with which half of the undecided primary figures would find a difference of
 /// [`qd1_model::comparison::FOUND`].
 fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width) -> Option<u32> {
     let open = rows
@@ -366,7 +365,8 @@ mod tests {
         assert_eq!(worse.overall[0].word, Word::Worse);
     }
 
-    /// Cause: of a step whose workers waited for a processor a few percent of their time, nothing was said of a ratio of 30.
+    /// Regression: a ratio of 30 was ignored in a step whose workers waited for a processor a few percent of their
+    /// time.
     #[test]
     fn what_waits_for_a_processor_cannot_explain_is_judged() {
         let waits = |factor: f64| {
@@ -388,7 +388,8 @@ mod tests {
         assert!(small.word == Word::CannotTell && small.is_spoiled && small.explained == large.explained, "{small:?}");
     }
 
-    /// Cause: a run that was too short for a figure looked like a wrong option, and what it had measured was not shown.
+    /// Regression: a run that was too short for a figure looked like a wrong option, and its other figures were not
+    /// shown.
     #[test]
     fn a_limit_of_a_figure_that_no_run_resolves_cannot_be_told() {
         let judge = |limit: &str| compare(&groups([run_of("a"), run_of("b")]), &[limit.parse().unwrap()]);
@@ -421,8 +422,8 @@ mod tests {
         }
     }
 
-    /// Cause: with four jobs, one comparison of equal disks in six said "better" or "worse", of two runs each one in three,
-    /// and of three against one four in ten.
+    /// Regression: with four jobs, one comparison of equal disks in six said "better" or "worse", with two runs each
+    /// one in three, and with three against one four in ten.
     #[test]
     fn equal_sides_with_few_figures_are_hardly_ever_said_to_differ() {
         let mut random = qd1_stats::random::Random::new(11);
@@ -461,7 +462,7 @@ mod tests {
                 wrong += usize::from(of(true) || whole);
                 explored += usize::from(of(false));
             }
-            // More than five are one sample in 300 where five in a hundred are wrong.
+            // More than five are one sample in 300 if five in a hundred are wrong.
             assert!(wrong <= 5 && explored <= 5, "{sides:?}, {jobs} jobs: {wrong}, {explored} of {comparisons}");
         }
     }

@@ -1,9 +1,10 @@
-//! One ratio for everything: how many times as long operations take on another side as on the first, in the geometric mean
-//! over all kinds of operation of all steps, each by its mean latency, or where that is not known by its first figure (rates
-//! turned round).
+//! One ratio for everything: how many times as long operations take on another side as on the first, in the geometric
+//! mean over all kinds of operation of all steps, each by its mean latency, or if that is not known by its first figure
+//! (rates inverted).
 //!
-//! What moves from one second to the next meets some steps and not others, and averages out: ten steps together show a
-//! difference that none of them shows by itself. With several runs of each side it is a plain Student's t of run means.
+//! Variation from one second to the next affects some steps and not others, and averages out: ten steps together show a
+//! difference that none of them shows on its own. With several runs of each side it is a plain Student's t of run
+//! means.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,22 +15,22 @@ use qd1_model::metric::{Better, metric};
 
 use super::effects::Figures;
 
-/// Kinds of operation that make more of the whole than one of them by itself.
+/// Fewest kinds of operation for which the whole is more than one of them on its own.
 const KINDS_MIN: usize = 2;
 /// The figure that says how long operations take.
 const MEAN: &str = "lat_mean_ns";
 
-/// One figure of each kind of operation, as logarithms of what is longer the worse; `None` for too few.
+/// One figure of each kind of operation, as logarithms of which larger is worse; `None` for too few.
 pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let mut kinds: Vec<(&str, OpClass)> = rows.iter().map(|(row, _)| (row.step.as_str(), row.op)).collect();
     kinds.dedup();
     let is_lost =
         |figures: &Figures| (1..figures.runs().len()).any(|side| figures.is_lost(side, figures.between().as_ref()));
-    // Where some were measured in turn, those are the whole.
+    // If some were measured in turn, those make up the whole.
     let has_pairs = |figures: &Figures| (1..figures.runs().len()).any(|side| figures.pairs(side).is_some());
     let are_in_turn = rows.iter().any(|(_, figures)| has_pairs(figures));
     let is_usable = |figures: &Figures| figures.is_whole() && !is_lost(figures) && (has_pairs(figures) || !are_in_turn);
-    // The figure of each kind: its mean latency, else the first that leads.
+    // The figure of each kind: its mean latency, else its first primary figure.
     let mut whole: HashMap<(&str, OpClass), &(Row, Figures)> = HashMap::new();
     for usable in rows.iter().filter(|(_, figures)| is_usable(figures)) {
         let row = &usable.0;

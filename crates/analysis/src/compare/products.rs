@@ -1,8 +1,8 @@
-//! Machines of a provider: results that say which product, region and host they are of belong to that host, whatever their
-//! files are called, and hosts of a product stand beside each other.
+//! Machines of a provider: results that name their product, region and host belong to that host, whatever their files
+//! are called, and hosts of a product are listed next to each other.
 //!
-//! Repeats on one host show how it changes from one hour to the next, other hosts how alike those of a product are: the first
-//! widen the interval of a disk, the second are disks of their own.
+//! Repeats on one host show how it changes from one hour to the next, other hosts how similar those of a product are:
+//! the former widen the interval of a disk, the latter are separate disks.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use qd1_model::ranking::{OfProduct, Ranking};
 
 use super::Group;
 
-/// Letters of a host's name that tell it from others of the same product and region.
+/// Letters of a host's name that distinguish it from others of the same product and region.
 const HOST_LETTERS: usize = 6;
 
-/// Who a run is of.
+/// Which host a run belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     product: String,
@@ -24,7 +24,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Of results that name a region: what qd1 itself knows of a machine is at best its type, which many share.
+    /// Only for results that name a region: qd1 itself knows at best a machine's type, which many share.
     fn of(run: &Measured) -> Option<Self> {
         let known = |aspect| {
             let found = run.circumstances.iter().find(|known| known.aspect == aspect);
@@ -38,7 +38,7 @@ impl Identity {
     }
 }
 
-/// Puts the runs of each host together, called after product and region; all others stay as they are.
+/// Groups the runs of each host, named after product and region; all others stay as they are.
 #[must_use]
 pub fn by_host(groups: Vec<Group>) -> Vec<Group> {
     let mut found: Vec<(Option<Identity>, Group)> = Vec::new();
@@ -71,14 +71,15 @@ pub fn by_host(groups: Vec<Group>) -> Vec<Group> {
     found.into_iter().map(distinct).collect()
 }
 
-/// The product that a disk is of, where its results say so.
+/// The product that a disk belongs to, if its results say so.
 pub(super) fn product(group: &Group) -> Option<String> {
     let mut products = group.runs.iter().map(|run| Identity::of(run).map(|identity| identity.product));
     let first = products.next()??;
     products.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
-/// What disks cost by their own results: the unit, and one for each disk; `None` where no result has a price, or units differ.
+/// The prices of disks according to their own results: the unit, and one price per disk; `None` if no result has a
+/// price, or units differ.
 #[must_use]
 pub fn prices(groups: &[Group]) -> Option<(String, Vec<Option<f64>>)> {
     let price = |group: &Group| {
@@ -94,7 +95,7 @@ pub fn prices(groups: &[Group]) -> Option<(String, Vec<Option<f64>>)> {
         .then(|| (unit, all.iter().map(|one| one.as_ref().map(|(amount, _)| *amount)).collect()))
 }
 
-/// The products of which several hosts are in a list, each with the median of its hosts and the worst of them.
+/// The products with several hosts in a list, each with the median of its hosts and the worst of them.
 pub(super) fn of_products(ranking: &Ranking) -> Vec<OfProduct> {
     let mut rows = Vec::new();
     for list in ranking.lists.iter().filter(|list| list.leads) {

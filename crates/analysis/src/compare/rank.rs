@@ -1,9 +1,10 @@
 //! Disks in the order of each figure.
 //!
-//! Intervals are those of a side by itself: between its runs where any side has several (the spread is pooled over all of
-//! them, `shrinkage.rs`), else within its run. Those of one list hold together (Bonferroni over the disks). A disk's rank
-//! is one more than the number of disks that are surely better: whose whole interval lies on the better side of its own. Of
-//! two that overlap nothing is said, and a disk that is badly known ranks high rather than low.
+//! Intervals are those of a side on its own: between its runs if any side has several (the spread is pooled over all of
+//! them, `shrinkage.rs`), else within its run. Those of one list hold simultaneously (Bonferroni over the disks). A
+//! disk's rank is one more than the number of disks that are certainly better, whose whole interval lies on the better
+//! side of its own. Of two that overlap neither is called better, so a disk with a wide interval ranks high rather than
+//! low.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +16,17 @@ use qd1_model::{Estimate, Problem};
 use super::effects::{self, Figures, Spread, Width};
 use super::{ALPHA, Group, align, nothing, overall, products, rows};
 
-/// An interval whose ends are so many times apart is none.
+/// An interval whose ends differ by this factor is dropped.
 const SPAN_MAX: f64 = 100.0;
 
 /// Ranks disks, each of one or more runs.
 ///
 /// # Errors
-/// When no two of them have a figure in common.
+/// If no two of them have a figure in common.
 pub fn rank(disks: &[Group]) -> Result<Ranking, Problem> {
     let mut left: Vec<Group> = disks.to_vec();
     let mut ranking = Ranking { disks: disks.iter().map(disk).collect(), ..Ranking::default() };
-    // What the first side does not have is in no row: runs of another suite, or of another tool, are a table of their own.
+    // Steps that the first side lacks are in no row: runs of another suite or tool get a table of their own.
     while left.len() > 1 {
         left.sort_by_key(|group| std::cmp::Reverse(group.runs.iter().map(|run| run.steps.len()).max()));
         let alike = like_the_first(&left);
@@ -64,7 +65,7 @@ fn disk(group: &Group) -> RankedDisk {
     }
 }
 
-/// The first group, and those that have a step of it.
+/// The first group, and those that share a step with it.
 fn like_the_first(groups: &[Group]) -> Vec<Group> {
     let steps = align::align(groups).steps;
     let has_any = |side: usize| steps.iter().any(|aligned| aligned.of(side).next().is_some());
@@ -81,7 +82,7 @@ fn spreads(rows: &[(Row, Figures)]) -> Vec<Option<Spread>> {
     effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>())
 }
 
-/// Takes the steps that were ranked out of the groups, and the groups that have none left.
+/// Removes the ranked steps from the groups, and the groups that have none left.
 fn remove_ranked(groups: &mut Vec<Group>) {
     let left: BTreeSet<(String, String)> =
         align::align(groups).left_out.into_iter().map(|left| (left.side, left.step)).collect();
@@ -111,7 +112,7 @@ fn places(row: &Row, figures: &Figures, spread: Option<&Spread>) -> Vec<Place> {
     ranked(all.collect(), better)
 }
 
-/// Without an interval that says nothing: two runs of a disk may leave seven orders of magnitude open.
+/// Drops an interval that says nothing: two runs of a disk may leave seven orders of magnitude open.
 fn bounded(figure: Estimate) -> Estimate {
     match figure.low.zip(figure.high) {
         Some((low, high)) if high > SPAN_MAX * low => Estimate { low: None, high: None, ..figure },
@@ -150,7 +151,7 @@ fn ranked(mut places: Vec<Place>, better: Better) -> Vec<Place> {
         order.then(value(a).total_cmp(&value(b))).then(a.disk.cmp(&b.disk))
     });
     let known: Vec<(f64, f64)> = places.iter().filter(|place| has_rank(place)).filter_map(limits).collect();
-    // One alone is before nobody.
+    // A single one is ahead of none.
     if known.len() < 2 {
         return places;
     }
@@ -162,7 +163,7 @@ fn ranked(mut places: Vec<Place>, better: Better) -> Vec<Place> {
     places
 }
 
-/// Puts the disks' numbers in the ranking in place of those among the sides.
+/// Replaces the numbers of the sides by those of the disks in the ranking.
 fn numbered(mut places: Vec<Place>, number: &impl Fn(usize) -> usize) -> Vec<Place> {
     places.iter_mut().for_each(|place| place.disk = number(place.disk));
     places
@@ -215,7 +216,7 @@ mod tests {
         assert!((overall[2].figure.value.unwrap() - 3.0).abs() < 1e-6);
     }
 
-    /// Cause: a disk was ranked below one whose interval its own overlapped, because another one stood between.
+    /// Regression: a disk was ranked below one whose interval its own overlapped, because another one stood between.
     #[test]
     fn a_disk_that_is_badly_known_ranks_below_none_that_it_overlaps() {
         let one = |name: &str, p50: f64, spread: f64| disk(name, vec![run(&[("a", p50)], spread)]);
@@ -257,8 +258,8 @@ mod tests {
         assert_eq!(order(&ranking, &ranking.lists[0].places), expected);
     }
 
-    /// Twenty equal disks whose runs differ by 5 %: hardly ever is one of them ranked apart from the first. One more that is
-    /// half slower mostly is.
+    /// Twenty equal disks whose runs differ by 5 %: one of them is hardly ever ranked apart from the first. One more
+    /// that is half as slow again mostly is.
     #[test]
     fn equal_disks_share_the_first_rank() {
         let mut random = Random::new(5);
@@ -285,11 +286,11 @@ mod tests {
             found += usize::from(list.places.last().is_some_and(|last| last.disk == 20 && last.rank > Some(1)));
         }
         assert!(found >= 90, "{found} of {rankings}");
-        // More than nine are one sample in 35 where five in a hundred are wrong.
+        // More than nine are one sample in 35 if five in a hundred are wrong.
         assert!(wrong <= 9, "{wrong} of {rankings}");
     }
 
-    /// Cause: one more disk with other steps took the table of the whole away.
+    /// Regression: one more disk with other steps removed the table of the whole.
     #[test]
     fn a_disk_with_other_steps_leaves_the_whole_to_the_others() {
         let steps = [("a", 1e6), ("b", 1e6)];

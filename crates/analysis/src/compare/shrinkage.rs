@@ -1,4 +1,4 @@
-//! The spread between runs, known a little better than a few runs tell.
+//! The spread between runs, estimated a little better than from a few runs alone.
 //!
 //! Three runs of each side give a variance with four degrees of freedom, and with it intervals that miss a difference of
 //! ten percent on any disk. Forty figures have forty such variances, and what they have in common is known much better. So
@@ -6,20 +6,20 @@
 //! (2004, Linear Models and Empirical Bayes Methods for Assessing Differential Expression; section 6.2 has the estimates of
 //! the prior's degrees of freedom d0 and of its variance s0^2 by the moments of log s^2).
 //!
-//! That takes the figures for independent. Figures of one run rise and fall together, and forty of them may be worth two:
+//! This assumes independent figures. Figures of one run rise and fall together, and forty of them may be worth two:
 //! what their residuals have in common bounds d0.
 
 use std::collections::BTreeMap;
 
 use statrs::function::gamma::digamma;
 
-/// Fewest figures that have something in common.
+/// Fewest figures for which something in common is estimated.
 const FIGURES_MIN: usize = 3;
 /// Smallest variance of a logarithm: a part in a million.
 const VARIANCE_MIN: f64 = 1e-12;
 /// 95 % quantile of the standard normal distribution.
 const Z_95: f64 = 1.644_853_626_951_472;
-/// Degrees of freedom that stand for as many as there can be.
+/// Degrees of freedom that stand for infinitely many.
 const MANY: f64 = 1e6;
 
 /// A variance and how well it is known.
@@ -29,7 +29,7 @@ pub(super) struct Variance {
     pub(super) df: f64,
 }
 
-/// Draws variances towards what they have in common. Each has its residuals, one a run, of runs that all have.
+/// Draws variances towards what they have in common. Each has its residuals, one per run, for runs that all have.
 pub(super) fn shrunk(own: &[Variance], residuals: &[Vec<f64>]) -> Vec<Variance> {
     let known: Vec<Variance> = own.iter().map(|own| Variance { value: own.value.max(VARIANCE_MIN), ..*own }).collect();
     let (d0, common) = prior(&known);
@@ -73,8 +73,8 @@ pub(super) enum Bound {
     Upper,
 }
 
-/// Mean square of the correlations among figures, by their residuals and less what `df` of them show by chance: one or the
-/// other limit of what it may be (one-sided, 95 %, as if pairs were independent); 1 where nothing is known of it.
+/// Mean square of the correlations among figures, from their residuals, less what `df` of them show by chance: one or
+/// the other limit of what it may be (one-sided, 95 %, as if pairs were independent); 1 if nothing is known about it.
 pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64, bound: Bound) -> f64 {
     let normed = residuals.iter().filter_map(|row| {
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
@@ -97,8 +97,8 @@ pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64, bound: Bound)
     ((square - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
 }
 
-/// The squares of the products of all pairs of rows, which have as many values each and the length 1, added up. Over all rows
-/// and all columns the sum is the same; there are far more figures than runs, or the other way round.
+/// The sum of the squared products of all pairs of rows, which have equally many values and length 1. Over all rows and
+/// all columns the sum is the same; there are far more figures than runs, or the other way round.
 fn sum_of_squares(rows: &[Vec<f64>]) -> f64 {
     let product = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
     let runs = rows.first().map_or(0, Vec::len);

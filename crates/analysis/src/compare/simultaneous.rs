@@ -1,26 +1,27 @@
-//! How far out intervals have to go for all of them to hold together, where sides have several runs.
+//! How wide intervals have to be for all of them to hold simultaneously, if sides have several runs.
 //!
-//! Forty independent figures need what Bonferroni gives them; forty that rise and fall together with the run they are of
-//! need hardly more than one; and a variance that is drawn towards that of three others is not known as well as it looks. So
-//! the whole procedure is repeated on made up runs without any difference (a parametric bootstrap of the largest
+//! Forty independent figures need what Bonferroni gives them; forty that rise and fall together with their run need
+//! hardly more than one; and a variance that is drawn towards that of three others is not known as well as it looks. So
+//! the whole procedure is repeated on simulated runs without any difference (a parametric bootstrap of the largest
 //! studentised effect: Westfall and Young 1993, Resampling-Based Multiple Testing): as many runs, figures with the
 //! variances found, as correlated as the residuals of these runs are (the correlation's mean square, less what so few
 //! residuals show by chance), variances pooled and shrunk as those of the figures were. The quantile of the largest
-//! effect is the multiple of the standard error that the intervals of a family get; how far one figure is by itself gives the
-//! chances that false discoveries are counted by.
+//! effect is the multiple of the standard error that the intervals of a family get; the distance of a single figure
+//! gives the chances by which false discoveries are counted.
 
 use super::shrinkage::{Bound, Variance, correlation_squared, shrunk};
 use qd1_stats::random::Random;
 
-/// Made up comparisons.
+/// Number of simulated comparisons.
 const DRAWS: usize = 3000;
-/// Numbers drawn in all at most; beyond, there are fewer comparisons, and no fewer than a quarter.
+/// Largest number of values drawn in all; beyond it there are fewer comparisons, but at least a quarter.
 const NUMBERS_MAX: usize = 8_000_000;
 
-/// Numbers that are drawn and multiplied at most, in the fewest comparisons that are made up.
+/// Largest number of values drawn and multiplied in the smallest number of comparisons.
 const WORK_MAX: usize = 2_000_000_000;
 
-/// Whether so many figures of so many runs can be repeated: a few hundred of a few hundred runs would take minutes.
+/// Whether this many figures of this many runs can be simulated: a few hundred of a few hundred runs would take
+/// minutes.
 pub(super) fn are_few(figures: usize, runs: usize) -> bool {
     // The correlations of all pairs of figures, or of runs.
     let pairs = figures.saturating_mul(runs).saturating_mul(figures.min(runs));
@@ -29,22 +30,22 @@ pub(super) fn are_few(figures: usize, runs: usize) -> bool {
 
 /// One figure that every run of every side has.
 pub(super) struct Figure<'a> {
-    /// The figures that its variance is shrunk with have the same.
+    /// The same for the figures with which its variance is shrunk.
     pub(super) metric: &'a str,
     /// Standard deviation between runs.
     pub(super) sigma: f64,
-    /// One a run.
+    /// One per run.
     pub(super) residuals: Vec<f64>,
 }
 
-/// What comparisons of equal sides come to: how many standard errors each figure is away, the farthest of its sides.
+/// Results of comparisons of equal sides: how many standard errors each figure is away, for the farthest of its sides.
 pub(super) struct Draws {
-    /// One row a comparison.
+    /// One row per comparison.
     all: Vec<Vec<f32>>,
 }
 
 impl Draws {
-    /// Makes comparisons up, of so many runs of each side.
+    /// Simulates comparisons with this many runs of each side.
     pub(super) fn new(figures: &[Figure<'_>], runs: &[usize]) -> Self {
         let count: usize = runs.iter().sum();
         let df = (count - runs.len()) as f64;
@@ -91,7 +92,7 @@ impl Draws {
         upper(self.all.iter().map(farthest).collect(), chance)
     }
 
-    /// How far these figures are in all comparisons, one by one and in rising order.
+    /// The distances of these figures in all comparisons, individually and in rising order.
     pub(super) fn pooled(&self, of: &[usize]) -> Pooled {
         let mut all: Vec<f32> = self.all.iter().flat_map(|row| of.iter().map(|at| row[*at])).collect();
         all.sort_by(f32::total_cmp);
@@ -99,13 +100,13 @@ impl Draws {
     }
 }
 
-/// How far single figures are where nothing differs, in rising order.
+/// The distances of single figures if nothing differs, in rising order.
 pub(super) struct Pooled {
     all: Vec<f32>,
 }
 
 impl Pooled {
-    /// The chance that one is so many standard errors away or more.
+    /// The chance that one is this many standard errors away or more.
     pub(super) fn beyond(&self, errors: f64) -> f64 {
         let below = self.all.partition_point(|known| f64::from(*known) < errors);
         (1 + self.all.len() - below) as f64 / (1 + self.all.len()) as f64
@@ -117,18 +118,18 @@ impl Pooled {
     }
 }
 
-/// What this share of them exceed.
+/// The value that this share of them exceeds.
 fn upper(mut all: Vec<f32>, chance: f64) -> f64 {
     all.sort_by(f32::total_cmp);
     let at = ((1.0 - chance) * all.len() as f64) as usize;
     f64::from(all.get(at.min(all.len().saturating_sub(1))).copied().unwrap_or(f32::INFINITY))
 }
 
-/// One figure of made up runs.
+/// One figure of simulated runs.
 struct Made {
     variance: Variance,
     residuals: Vec<f64>,
-    /// Of each other side: its distance from the first, and the share of a run's variance in that of the difference.
+    /// For each other side: its distance from the first, and the share of a run's variance in that of the difference.
     effects: Vec<(f64, f64)>,
 }
 
@@ -188,8 +189,8 @@ mod tests {
         assert!((0.9..1.2).contains(&(found / bonferroni)), "{found} {bonferroni}");
     }
 
-    /// Cause: the variance that four figures have in common was taken as known, and one comparison in six of equal disks
-    /// said "better" or "worse".
+    /// Regression: the variance that four figures have in common was taken as known, and one comparison in six of equal
+    /// disks said "better" or "worse".
     #[test]
     fn what_few_figures_have_in_common_is_not_taken_as_known() {
         assert!(leading(&independent(4)) > 1.1 * t_quantile(1.0 - 0.025 / 4.0, 16.0));

@@ -1,7 +1,7 @@
-//! A program was sent operations at a rate and did not answer all of them: what was measured is a queue that grows.
+//! A program was sent operations at a fixed rate and did not answer all of them, so the run measured a growing queue.
 //!
-//! Concludes from what was due and what was answered ([`Shortfall`]). The summary leaves open what lies among those that
-//! were not answered. It cannot tell a disk that is too slow from a processor that is.
+//! Concludes from what was due and what was answered ([`Shortfall`]). The summary gives no percentile that falls among
+//! the unanswered operations. It cannot tell whether the disk or the processor is too slow.
 
 use qd1_model::FindingId;
 use qd1_model::units::format_ns;
@@ -21,11 +21,11 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 fn finding(step: &str, shortfall: &Shortfall) -> Finding {
     let Shortfall { rate, due, missing, waited_ns } = *shortfall;
     let when = waited_ns.map_or_else(
-        || "when the time was up".to_owned(),
-        |waited| format!("within {} after the end", format_ns(waited)),
+        || "by the end of the step".to_owned(),
+        |waited| format!("within {} of the end of the step", format_ns(waited)),
     );
     let hidden = SHOWN.into_iter().find(|(_, q)| shortfall.hides(*q));
-    let tail = hidden.map(|(name, _)| format!("; {name} of all that was due, and what is above it, is not known"));
+    let tail = hidden.map(|(name, _)| format!("; {name} of all requests due, and anything above it, is unknown"));
     let about = if waited_ns.is_some() { "" } else { "about " };
     let share = match 100.0 * shortfall.share() {
         small if small < 0.1 => "less than 0.1 %".to_owned(),
@@ -33,14 +33,16 @@ fn finding(step: &str, shortfall: &Shortfall) -> Finding {
     };
     Finding {
         step: step.to_owned(),
-        title: format!("step {step} did not keep up with {rate} a second: {about}{share} of them were not answered"),
+        title: format!(
+            "step {step} did not keep up with {rate} requests a second: {about}{share} of them were not answered"
+        ),
         evidence: format!(
-            "{missing:.0} of {about}{due:.0} that were due had no answer {when}{}",
+            "{missing:.0} of {about}{due:.0} requests due had no answer {when}{}",
             tail.unwrap_or_default()
         ),
         advice:
-            "Measure at a lower rate: where requests come faster than they are answered, latency grows for as long as \
-                 that goes on."
+            "Measure at a lower rate: when requests arrive faster than they are answered, latency keeps growing for as \
+                 long as the step runs."
                 .to_owned(),
         ..base_finding(FindingId::BehindItsRate, Severity::Warning, 1.0)
     }
@@ -70,10 +72,17 @@ mod tests {
     fn what_was_not_answered_is_said_with_the_percentile_that_it_hides() {
         let found = testing::run(detect, &load(180, Some(200)));
         assert_eq!(testing::ids(&found), ["behind_its_rate"]);
-        assert!(found[0].title.ends_with("with 100 a second: 10.0 % of them were not answered"), "{}", found[0].title);
+        assert!(
+            found[0].title.ends_with("with 100 requests a second: 10.0 % of them were not answered"),
+            "{}",
+            found[0].title
+        );
         let evidence = &found[0].evidence;
-        assert!(evidence.contains("20 of 200 that were due had no answer within 2.00 s after the end"), "{evidence}");
-        assert!(evidence.contains("p99 of all that was due, and what is above it, is not known"), "{evidence}");
+        assert!(
+            evidence.contains("20 of 200 requests due had no answer within 2.00 s of the end of the step"),
+            "{evidence}"
+        );
+        assert!(evidence.contains("p99 of all requests due, and anything above it, is unknown"), "{evidence}");
     }
 
     /// A load whose every answer was due in the warm-up failed as a whole, and said that nothing had been completed.

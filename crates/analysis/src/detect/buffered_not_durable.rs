@@ -1,10 +1,10 @@
-//! A buffered write looks fast until its data has to reach the disk: what dd shows, and what is true.
+//! A buffered write looks fast until its data has to reach the disk: the rate dd shows, and the true rate.
 //!
 //! Formula: shown = bytes / (runtime - final fsync), what a program without a sync would report; true = bytes /
-//! runtime. Reported from a factor of 1.25 up, with the rate of large direct writes beside it where one was measured.
-//! Source: the brief ("sequential write, cached: 273 MB/s to 1.3 GB/s; direct: 65-807 MB/s").
+//! runtime. Reported from a factor of 1.25 up, along with the rate of large direct writes if one was measured. Source:
+//! the brief ("sequential write, cached: 273 MB/s to 1.3 GB/s; direct: 65-807 MB/s").
 //!
-//! The kernel writes back while the program writes, so on long runs the two rates meet and nothing is said.
+//! The kernel writes back while the program writes, so on long runs the two rates meet and nothing is reported.
 
 use qd1_model::FindingId;
 use qd1_model::op::OpClass;
@@ -14,7 +14,7 @@ use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, io_of};
 
-/// Factor between shown and true from which it is reported.
+/// Ratio of the rate shown to the true rate from which it is reported.
 const FACTOR_MIN: f64 = 1.25;
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
@@ -38,18 +38,18 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
         all.push(Finding {
             step: step.name.clone(),
             title: format!(
-                "buffered writes look {:.1} times as fast as the disk: dd would show {}, the disk took {}",
+                "buffered writes look {:.1} times as fast as the disk: dd would show {}, but the disk took only {}",
                 shown / real,
                 format_rate(shown),
                 format_rate(real)
             ),
             evidence: format!(
-                "{} written, of {} the last {} in fsync{direct}",
+                "{} written in {}, the last {} of it in fsync{direct}",
                 stream.bytes,
                 format_span_ns(step.runtime_ns),
                 format_span_ns(step.end_fsync_ns)
             ),
-            advice: "With dd use conv=fsync or oflag=direct.".to_owned(),
+            advice: "With dd, use conv=fsync or oflag=direct.".to_owned(),
             ..base_finding(FindingId::BufferedNotDurable, Severity::Info, 1.0)
         });
     }
@@ -83,7 +83,11 @@ mod tests {
         let found = testing::run(detect, &buffered(1_500_000_000));
         assert_eq!(testing::ids(&found), ["buffered_not_durable"]);
         assert!(found[0].title.contains("4.0 times"), "{}", found[0].title);
-        assert!(found[0].title.contains("dd would show 2.10 GB/s, the disk took 524 MB/s"), "{}", found[0].title);
+        assert!(
+            found[0].title.contains("dd would show 2.10 GB/s, but the disk took only 524 MB/s"),
+            "{}",
+            found[0].title
+        );
     }
 
     #[test]

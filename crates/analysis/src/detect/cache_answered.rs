@@ -1,15 +1,16 @@
 //! Reads were answered without the device: by the page cache, or by a filesystem that ignores O_DIRECT.
 //!
-//! Formula: missing = 1 - bytes read by the device / bytes read by us, over the step. With O_DIRECT hardly any may be
-//! missing; 10 % warns, half is critical. Buffered reads may be cached by their nature, so there it only warns, but in a
-//! check, which reads past the page cache wherever it can.
-//! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
+//! Formula: missing = 1 - bytes read by the device / bytes read by us, over the step. With O_DIRECT, hardly any should
+//! be missing: 10 % is a warning, half is critical. Buffered reads may well be cached, so they only warn, except in a
+//! check, which reads past the page cache wherever it can. Source: the kernel's `iostats` documentation (sectors read
+//! are counted at the device).
 //!
-//! Of ZFS no device is seen, so nothing can be counted. Before version 2.3 it takes O_DIRECT and answers from its own
-//! cache all the same (OpenZFS 2.3 release notes: Direct IO), so that its reads are nobody's: critical for every step.
+//! ZFS does not reveal its devices, so nothing can be counted. Before version 2.3 it accepts O_DIRECT but still answers
+//! from its own cache (OpenZFS 2.3 release notes: Direct IO), so its reads show nothing about the disk: critical for
+//! every step.
 //!
-//! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
-//! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
+//! It cannot see a cache below the counters: in the device, the controller or the hypervisor. It may mistake holes and
+//! unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
 use qd1_model::FindingId;
 use qd1_model::plan::{FileOp, FileUse, Work};
@@ -19,11 +20,11 @@ use qd1_model::{Finding, OpClass, Record, Severity, Subject, Summary};
 
 use super::{base_finding, counted_steps, percent, plan_of, version_of};
 
-/// Share of bytes missing at the device from which it is reported.
+/// Share of the bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;
 /// Share from which direct reads are critical.
 const MISSING_CRITICAL: f64 = 0.5;
-/// Fewer bytes asked prove nothing.
+/// With fewer bytes requested, the counts prove nothing.
 const ASKED_MIN: Bytes = Bytes::mib(1);
 
 /// The first version of ZFS whose direct reads go past its cache.
@@ -38,17 +39,18 @@ fn of_zfs(record: &Record) -> Option<Finding> {
     }
     let known = if version.is_some() { format!("version {}", fs.version) } else { "of unknown version".to_owned() };
     Some(Finding {
-        title: "ZFS may have answered the reads from its own cache: it takes O_DIRECT and ignores it before 2.3"
+        title: "ZFS may have answered the reads from its own cache: versions before 2.3 accept O_DIRECT but ignore it"
             .to_owned(),
         evidence: format!("{} is ZFS, {known}", fs.mount_point),
-        advice: "Measure a dataset with primarycache=metadata, or judge commits alone; reads need OpenZFS 2.3."
+        advice: "Measure a dataset with primarycache=metadata, or look at commits only; measuring reads needs OpenZFS \
+                 2.3."
             .to_owned(),
         ..base_finding(FindingId::CacheAnswered, Severity::Critical, 0.8)
     })
 }
 
-/// One large file that is read through the page cache, and fits into it. A file of twice the memory (bonnie++'s rule) is found
-/// there for half at most.
+/// A large file that is read through the page cache and fits into it. If the file is twice as large as memory
+/// (bonnie++'s rule), at most half of it is cached.
 fn of_large_file(record: &Record) -> Option<Finding> {
     let memory = record.environment.memory;
     let large = |step: &&StepRecord| match plan_of(record, step).map(|plan| &plan.work) {
@@ -63,10 +65,7 @@ fn of_large_file(record: &Record) -> Option<Finding> {
     let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
     let what = if files.size.0 > memory.0 { "is partly answered from" } else { "fits into" };
     Some(Finding {
-        title: format!(
-            "the large file of {} {what} the memory of {memory}: the page cache answered its reads",
-            files.size
-        ),
+        title: format!("the large file ({}) {what} memory ({memory}): the page cache answered its reads", files.size),
         evidence: format!("steps {}", names.join(", ")),
         advice: format!("Leave out --ram, or choose --size {} or more.", Bytes(memory.0.saturating_mul(2))),
         ..base_finding(FindingId::CacheAnswered, Severity::Warning, 0.9)
@@ -95,7 +94,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         }
         let is_the_disks = step.direct || record.plan.subject == Subject::Check;
         let severity = if is_the_disks && missing >= MISSING_CRITICAL { Severity::Critical } else { Severity::Warning };
-        let who = if step.direct { "although O_DIRECT was asked for" } else { "but from the page cache" };
+        let who = if step.direct { "although it used O_DIRECT" } else { "but from the page cache" };
         all.push(Finding {
             step: step.name.clone(),
             title: format!(
@@ -104,7 +103,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 step.name
             ),
             evidence: format!(
-                "asked for {asked} in {} reads; the device counted {} in {} reads",
+                "requested {asked} in {} reads; the device counted {} in {} reads",
                 device.asked_reads,
                 Bytes(device.counted.read_bytes),
                 device.counted.reads
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(testing::run(detect, &record), [], "no device, nothing to say");
     }
 
-    /// 512 MiB beside 23 GiB of memory gave 5.46 GB/s without a word.
+    /// 512 MiB with 23 GiB of memory gave 5.46 GB/s without a warning.
     #[test]
     fn a_large_file_that_fits_into_memory_is_said_to() {
         let of = |mib: u64| {
@@ -188,7 +187,7 @@ mod tests {
         };
         let found = of(512);
         assert_eq!((testing::ids(&found), found[0].severity), (vec!["cache_answered"], Severity::Warning));
-        assert!(found[0].title.contains("512 MiB fits into the memory of 23 GiB"), "{}", found[0].title);
+        assert!(found[0].title.contains("(512 MiB) fits into memory (23 GiB)"), "{}", found[0].title);
         assert!(of(30 << 10)[0].title.contains("partly"));
         assert_eq!(of(46 << 10), []);
     }

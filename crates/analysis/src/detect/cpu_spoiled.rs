@@ -1,13 +1,14 @@
-//! The processor, not the disk, made operations wait: stolen by the hypervisor, or busy with others.
+//! The processor, not the disk, made operations wait: the hypervisor took it, or other programs kept it busy.
 //!
 //! Formula: steal is the share of the machine's processor time given to other guests; from 2 % it warns, from 10 % the
 //! figures are spoiled. Run delay is the time workers were runnable but not running; relative to the workers' time
-//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; likewise where the delay per operation is
-//! a tenth of the median latency. Where each slow operation was looked at (`Stream::waits`), what the slowest 0.1 % waited
-//! for a processor is told from a tenth of their time on. Sources: proc(5) on steal; kernel `scheduler/sched-stats.rst`.
+//! (runtime x workers) it warns from 5 %, and from 20 % the figures are spoiled, as they are if the delay per operation
+//! is a tenth of the median latency. Where each slow operation was examined (`Stream::waits`), the share of time that
+//! the slowest 0.1 % waited for a processor is reported from a tenth up. Sources: proc(5) on steal; kernel
+//! `scheduler/sched-stats.rst`.
 //!
-//! Steal is machine-wide: it may have hit a processor that no worker used. Run delay is exact but says nothing of the
-//! time the hypervisor took while a worker believed to be running; only both together see everything.
+//! Steal is machine-wide, so it may have hit a processor that no worker used. Run delay is exact but does not include
+//! time that the hypervisor took while a worker seemed to be running; only both together show everything.
 
 use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
@@ -19,7 +20,7 @@ use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 
 const DELAY_WARNING: f64 = 0.05;
 const DELAY_CRITICAL: f64 = 0.20;
-/// Least share of the slowest operations' time that is worth a word.
+/// Smallest share of the slowest operations' time that is reported.
 pub(crate) const TAIL_WARNING: f64 = 0.1;
 /// Run delay per operation relative to the median latency.
 const DELAY_PER_OP: f64 = 0.1;
@@ -29,7 +30,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     record.steps.iter().flat_map(of_step).flatten().collect()
 }
 
-/// What the slowest operations waited for, where each of them was looked at.
+/// What the slowest operations waited for, if each of them was examined.
 fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
     let streams = step.streams.iter().filter_map(|stream| summary.stream(&step.name, stream.class));
     let with_waits = streams.filter_map(|stream| Some((stream, stream.without_waits?, stream.tail?.waited)));
@@ -45,8 +46,8 @@ fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
     let shown: Vec<String> = shown.collect();
     Some(Finding {
         step: step.name.clone(),
-        title: format!("the slowest {name}s of step {} waited for a processor {share} of their time", step.name),
-        evidence: format!("of the slowest 0.1 %, each on its own; {}", shown.join("; ")),
+        title: format!("the slowest {name}s of step {} spent {share} of their time waiting for a processor", step.name),
+        evidence: format!("counted for each of the slowest 0.1 %; {}", shown.join("; ")),
         advice:
             "This part of the tail is caused by this machine, not by the disk. Stop other programs (`top` shows which keep \
              the processors busy), and measure again."
@@ -64,7 +65,7 @@ fn steal(step: &StepRecord) -> Option<Finding> {
         step: step.name.clone(),
         title: format!("the hypervisor took {} of the processor time during step {}", percent(step.steal), step.name),
         evidence: format!("steal was {} of the step's processor time", percent(step.steal)),
-        advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
+        advice: "Tail latencies include waits for a processor. Measure again at another time, or on an instance with \
                  dedicated processors."
             .to_owned(),
         ..base_finding(FindingId::CpuSpoiledSteal, severity, 0.85)
@@ -76,7 +77,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
     let delay_ns = step.cost.run_delay_ns as f64;
     // The workers' cost is counted from their start, ramp included.
     let ramp_ns = plan_of(record, step).map_or(0, |plan| plan.duration_max_ns() - plan.stop.max_ns);
-    // What a worker waited before its first request that is measured is in its cost, and may be in no time.
+    // What a worker waited before its first measured request counts as cost, but may not be part of any latency.
     let share = (delay_ns / ((step.runtime_ns + ramp_ns).max(1) as f64 * workers as f64)).min(1.0);
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
     let per_op_ns = delay_ns / ios.max(1) as f64;
@@ -89,7 +90,11 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
     let severity = if share < DELAY_CRITICAL { Severity::Warning } else { Severity::Critical };
     Some(Finding {
         step: step.name.clone(),
-        title: format!("the workers of step {} waited for a processor {} of their time", step.name, percent(share)),
+        title: format!(
+            "the workers of step {} spent {} of their time waiting for a processor",
+            step.name,
+            percent(share)
+        ),
         evidence: format!(
             "run delay {} in all, {} per operation, {workers} worker{} on {} processors",
             format_ns(delay_ns),
@@ -100,7 +105,8 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
         advice: format!(
             "{}top other programs (`top` shows them){}, or give this machine or container more processors.",
             match record.plan.subject {
-                Subject::Check => "Passing grades stand, since the disk can only be faster; for the others, s",
+                Subject::Check =>
+                    "Passing grades stand, since the disk can only be faster than measured; for the others, s",
                 _ => "The disk can only be faster than these figures. S",
             },
             if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }

@@ -1,13 +1,13 @@
-//! Something below compresses, deduplicates or leaves out zeros: what benchmarks write is not what is stored.
+//! Something below compresses, deduplicates or leaves out zeros: less is stored than benchmarks write.
 //!
-//! Formula: P(random > other) over the latencies of two steps that differ in nothing but the data they write
-//! (Mann-Whitney, see `qd1_stats::contrast`); reported from 3 standard deviations and a ratio of the medians of 1.15. Where
-//! random data was written several times, before and after, every such step has to be slower: a disk that changes
-//! meanwhile does not compress.
+//! Formula: P(random > other) over the latencies of two steps that differ only in the data they write (Mann-Whitney,
+//! see `qd1_stats::contrast`); reported from 3 standard deviations and a ratio of the medians of 1.15. Where random
+//! data was written several times, before and after, every such step has to be slower, so that a disk whose speed
+//! changes meanwhile is not taken for one that compresses.
 //!
-//! It fails where a cache takes the data and compresses later (so the steps to compare are commits), where a limit
-//! above the compression binds (so they come at a slow rate), and where random data costs no more than zeros although
-//! it is stored compressed: then it changes no figure either.
+//! It fails where a cache takes the data and compresses later (so the steps to compare are commits), where a rate limit
+//! stricter than the cost of compression applies (so they come at a slow rate), and where random data costs no more
+//! than zeros although zeros are stored compressed: then compression changes no figure either.
 
 use qd1_model::FindingId;
 use qd1_model::plan::{Data, IoWork};
@@ -40,7 +40,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let random: Vec<Sample> = group().filter(|(_, io, _)| io.data.is_random()).map(|(.., sample)| sample).collect();
     let Some(reference) = random.iter().cloned().reduce(|all, one| all.and(&one)) else { return Vec::new() };
     let faster: Vec<Faster> = group()
-        // Random data that does not keep the pace which other data keeps is slower, queue or not.
+        // Random data that cannot keep a pace at which other data is written is slower, with or without a queue.
         .filter(|(step, io, _)| !io.data.is_random() && !is_behind(step, io))
         .filter_map(|(step, io, sample)| {
             let difference = contrast(&reference, &sample);
@@ -97,10 +97,9 @@ fn conclude(reference: &Sample, faster: &[Faster]) -> Option<Finding> {
             reference.n(),
             each.join("; ")
         ),
-        advice:
-            "The figures of this tool are of random data, the worst case. Tools that write zeros or repeat a buffer \
+        advice: "This tool writes random data, the worst case. Tools that write zeros or repeat a buffer \
                  (dd, fio with zero_buffers) show more than programs will get."
-                .to_owned(),
+            .to_owned(),
         ..base_finding(id, Severity::Info, if one.difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }

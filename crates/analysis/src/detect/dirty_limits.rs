@@ -1,12 +1,12 @@
-//! The kernel may gather gigabytes of unwritten data before it makes anyone wait: a writeback storm in the making.
+//! The kernel may hold gigabytes of unwritten data before it makes writers wait: a writeback storm in the making.
 //!
-//! Formula: limit = `dirty_bytes`, or else `dirty_ratio` percent of memory (strictly of *available* memory, so this is
-//! the most it can be): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Reported from 32 GB of memory with a
-//! ratio, or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where
-//! no rate was measured, it warns; below that it only informs. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
+//! Formula: limit = `dirty_bytes`, or else `dirty_ratio` percent of memory (strictly, of *available* memory, so this is
+//! an upper bound): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Reported from 32 GB of memory with a ratio,
+//! or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where no
+//! rate was measured, it warns; below that it only informs. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
 //! "writeback storms on large-RAM hosts are a timing problem".
 //!
-//! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
+//! It does not know the control group's own limits of v2 writeback, nor whether any program here writes that much.
 
 use qd1_model::FindingId;
 use qd1_model::environment::Dirty;
@@ -19,9 +19,9 @@ use super::{base_finding, io_of};
 
 /// Memory from which a ratio is a mistake, bytes (the brief: 32+ GB).
 const MEMORY_LARGE: u64 = 32_000_000_000;
-/// Limit that is large anywhere.
+/// A limit that is large on any machine.
 const LIMIT_LARGE: Bytes = Bytes::gib(4);
-/// Draining this long is felt, ns.
+/// Draining that takes this long is noticeable, ns.
 const DRAIN_WARNING_NS: u64 = 5_000_000_000;
 /// Smallest block whose write rate counts as the disk's sustained rate, bytes.
 const LARGE_BLOCK: u32 = 256 << 10;
@@ -43,7 +43,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     };
     let drain = match (rate, drain_ns) {
         (Some(rate), Some(drain_ns)) => {
-            format!("; at the {} measured here that takes {} to write", format_rate(rate), format_span_ns(drain_ns))
+            format!("; at the {} measured here, writing that out takes {}", format_rate(rate), format_span_ns(drain_ns))
         }
         _ => String::new(),
     };
@@ -81,8 +81,8 @@ fn advice(rate: Option<f64>) -> String {
     let mib = rate.map_or(2048, |rate| ((rate * 5.0) as u64 >> 20).clamp(256, 2048));
     let (limit, background) = (mib << 20, (mib / 4) << 20);
     format!(
-        "Limit it in bytes: `sysctl -w vm.dirty_bytes={limit} vm.dirty_background_bytes={background}`, kept in \
-         /etc/sysctl.d/."
+        "Limit it in bytes: `sysctl -w vm.dirty_bytes={limit} vm.dirty_background_bytes={background}`, and keep the \
+         setting in /etc/sysctl.d/."
     )
 }
 

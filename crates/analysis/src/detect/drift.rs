@@ -1,10 +1,11 @@
 //! A rate or a median latency that creeps over a whole step, so that its figures depend on how long it ran.
 //!
-//! Concludes from the robust slope of [`qd1_stats::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
-//! describes the step no worse than changes of level do. Reported from 15 % over the step.
+//! Concludes from the robust slope of [`qd1_stats::change`] (Theil and Sen, block bootstrap; docs/method.md), if a line
+//! describes the step at least as well as changes of level do. Reported from 15 % over the step.
 //!
-//! It cannot distinguish a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from
-//! a neighbour that grows, and a slope over a few seconds may be the start of a slower wave.
+//! It cannot distinguish a disk that slows down under load (a cache filling, a flash translation layer without free
+//! blocks, heat) from a neighbour with a growing load, and a slope over a few seconds may be the start of a slower
+//! wave.
 
 use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
@@ -13,7 +14,7 @@ use qd1_model::{Finding, Record, Severity};
 use super::{base_finding, percent};
 use qd1_stats::change::{Course, Drift, StepCourse};
 
-/// Smallest drift reported over the step: the larger end over the smaller.
+/// Smallest drift over the step that is reported: the larger end divided by the smaller.
 const FACTOR_MIN: f64 = 1.15;
 /// Factor from which it warns.
 const WARNING: f64 = 1.4;
@@ -47,13 +48,13 @@ fn drifting(step: &StepRecord, all: &[Course]) -> Option<Finding> {
             step.runtime_ns as f64 / 1e9
         ),
         evidence: format!(
-            "{what} at the end {} against the start (95 %: {} to {}), a line fits no worse than steps",
+            "{what} at the end {} compared with the start (95 %: {} to {}); a line fits at least as well as steps",
             signed(drift.factor),
             signed(drift.low),
             signed(drift.high)
         ),
-        advice: "Run longer, until the rate settles: the figures of this step depend on its length, and none of them \
-                 is sustained."
+        advice: "Run longer, until the rate settles: the figures of this step depend on how long it ran, and none of \
+                 them is sustained."
             .to_owned(),
         ..base_finding(
             FindingId::Drift,
@@ -63,7 +64,7 @@ fn drifting(step: &StepRecord, all: &[Course]) -> Option<Finding> {
     })
 }
 
-/// The larger end over the smaller.
+/// The larger end divided by the smaller.
 fn size(drift: &Drift) -> f64 {
     drift.factor.max(1.0 / drift.factor)
 }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// The healthy record, its first step of 30 s, its rate falling by `lost` over it.
+    /// The healthy record with a first step of 30 s, over which the rate falls by `lost`.
     fn tiring(lost: f64) -> Record {
         let mut record = testing::record();
         let step = &mut record.steps[0];

@@ -1,7 +1,7 @@
-//! `auto` could not have the engine it wanted, so another one ran: runs of different engines do not compare.
+//! `auto` could not use the engine it preferred, so another one ran: runs with different engines are not comparable.
 //!
-//! Concludes from `engine_why`, which starts with "fell back" then (engine/select.rs). One finding for all steps of
-//! the same reason. Threads in place of a queue cost more processor time and warn; libaio in place of io_uring is
+//! Concludes from `engine_why`, which then starts with "fell back" (engine/select.rs). One finding for all steps with
+//! the same reason. Threads in place of a queue cost more processor time, so they warn; libaio in place of io_uring is
 //! only mentioned.
 
 use qd1_model::FindingId;
@@ -20,10 +20,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         let engine = step.engine.map_or("another engine", EngineKind::name);
         let severity = if step.engine == Some(EngineKind::Psync) { Severity::Warning } else { Severity::Info };
         let finding = Finding {
-            title: format!("{engine} ran instead of the engine best suited"),
+            title: format!("{engine} ran instead of the preferred engine"),
             evidence: step.engine_why.clone(),
-            advice: "Compare only with runs of the same engine. Containers often block io_uring; on the host, or with \
-                     a seccomp profile that allows it, it works."
+            advice: "Compare only with runs that used the same engine. Containers often block io_uring; it works on \
+                     the host or with a seccomp profile that allows it."
                 .to_owned(),
             ..base_finding(FindingId::EngineFallback, severity, 1.0)
         };

@@ -1,13 +1,13 @@
-//! The first write of a block costs more than writing it again: space is taken from a thin volume or an image, or the
+//! The first write of a block costs more than writing it again: a thin volume or an image allocates space, or the
 //! filesystem turns an unwritten extent into a written one. The first read can cost more as well: a restored snapshot
 //! is loaded from remote storage.
 //!
-//! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that
-//! was only allocated, the other over data (Mann-Whitney, see `qd1_stats::contrast`); reported from 3.5 standard deviations
-//! where the median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first
-//! step has to be slower than every other one: a disk that changes meanwhile is not. Reads: as in `host_cache`, on a
-//! file or device that was there before and all of which is fast once it was read; then it cannot be distinguished from
-//! a cache that holds it all, and both are named.
+//! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, one to space that was
+//! only allocated, the other over existing data (Mann-Whitney, see `qd1_stats::contrast`); reported from 3.5 standard
+//! deviations where the median, the 75th or the 90th percentile is 1.3 times as high. If there are several of each,
+//! every first step has to be slower than every later one, which rules out a disk that merely changed meanwhile. Reads:
+//! as in `host_cache`, on a file or device that existed before and is fast everywhere once read. That cannot be told
+//! apart from a cache that holds all of it, so both are named.
 //!
 //! It fails where a cache takes first writes and pays for them later.
 
@@ -25,12 +25,12 @@ use super::{base_finding, percent};
 use qd1_stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 3.5;
-/// Times that a percentile of first writes is that of later ones, at least.
+/// Smallest ratio of a percentile of first writes to that of later ones.
 const RATIO_MIN: f64 = 1.3;
-/// So far apart that no significance test is needed.
+/// The two are so far apart that no significance test is needed.
 const FAR_RATIO: f64 = 10.0;
 const FAR_ABOVE: f64 = 0.95;
-/// Percentiles that are looked at: a chunk may be so large that few writes are the first in theirs.
+/// Percentiles examined: a chunk may be so large that few writes are the first in theirs.
 const LOOKED_AT: [f64; 3] = [0.5, 0.75, 0.9];
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -50,7 +50,7 @@ fn writes(record: &Record) -> Option<Finding> {
         let steps = writes.iter().filter(|(step, io)| alike(io, work) && wanted(step, io));
         steps.filter_map(|(step, _)| Sample::of(step, class)).collect()
     };
-    // First writes that do not keep the pace which others keep are slower, queue or not.
+    // First writes that cannot keep a pace that later ones keep are slower, with or without a queue.
     let (first, again) = (of(&is_first), of(&|step, io| was_written(io) && !is_behind(step, io)));
     let all = |samples: &[Sample]| samples.iter().cloned().reduce(|all, one| all.and(&one));
     let (new, old) = (all(&first)?, all(&again)?);
@@ -58,7 +58,7 @@ fn writes(record: &Record) -> Option<Finding> {
     let ratios = LOOKED_AT.map(|q| (q, new.seen(q) / old.seen(q).max(1.0)));
     let (at, ratio) = ratios.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.5, 0.0));
     let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
-    // Queued writes depend on each other, so few of them count as samples; but others kept the pace.
+    // Queued writes depend on each other, so few of them count as samples; but the later ones kept the pace.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || ratio < RATIO_MIN || !steady {
         return None;
@@ -82,14 +82,14 @@ fn writes(record: &Record) -> Option<Finding> {
             old.n(),
             percent(difference.above)
         ),
-        advice: "A log that grows pays this with each block; one whose file is written once and then reused does not. \
-                 Other figures of this run are of blocks written before."
+        advice: "A growing log pays this for each block; a log file that is written once and then reused does not. \
+                 The other figures of this run are for blocks written before."
             .to_owned(),
         ..base_finding(FindingId::FirstTouchWrite, Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 
-/// Slow first reads of what was there before.
+/// Slow first reads of data that existed before.
 fn reads(record: &Record) -> Option<Finding> {
     if !matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly) {
         return None;
@@ -101,9 +101,9 @@ fn reads(record: &Record) -> Option<Finding> {
         title: format!("first reads take {:.1} times as long as later ones", seen.ratio),
         evidence: seen.evidence,
         advice: format!(
-            "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a cache of \
-             at least {size} answers what was read before. Reading the whole device once shows which, and cures the \
-             first."
+            "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a \
+             cache of at least {size} answers reads of data read before. Reading the whole device once shows which it \
+             is, and fixes the former."
         ),
         ..base_finding(FindingId::FirstTouchRead, Severity::Warning, 0.7)
     })

@@ -1,16 +1,16 @@
-//! What a flush does, by what it costs: it waits for the data that was written, or it takes the same few microseconds
-//! whatever there is to write out.
+//! What a flush does, judging by its cost: it waits for the written data, or it takes the same few microseconds however
+//! much there is to write out.
 //!
-//! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones'
-//! are above the small ones' (P above 80 %, 4 standard deviations, see `qd1_stats::contrast`) and at least 1.3 times as
-//! long, the device has a write cache and writes it out on a flush: the difference in bytes over the difference in time
-//! is its rate. If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to
-//! program (a triple-level cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be
-//! asked in less either. Then the cache is protected against power loss, as in enterprise SSDs and controllers with a
-//! battery, or the flush is ignored, as by a hypervisor with cache=unsafe. Seen from inside the two are the same, so
-//! nothing is said to be ignored.
+//! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If those of the
+//! large block are above those of the small one (P above 80 %, 4 standard deviations, see `qd1_stats::contrast`) and at
+//! least 1.3 times as long, the device has a write cache and writes it out on a flush: the difference in bytes over the
+//! difference in time is its rate. If both medians' intervals lie below 100 us, nothing is written out: flash takes 200
+//! us and more to program (a triple-level cell 400 to 800 us), a disk milliseconds, and another machine with stable
+//! storage cannot be reached in less either. Then the cache is protected against power loss, as in enterprise SSDs and
+//! controllers with a battery, or the flush is ignored, as by a hypervisor with cache=unsafe. Seen from inside the two
+//! are the same, so it does not claim that flushes are ignored.
 //!
-//! It says nothing where no flush reached the device (`flush_ignored` does), and cannot see a cache that ignores
+//! It reports nothing if no flush reached the device (`flush_ignored` does that), and cannot see a cache that ignores
 //! flushes at the far end of a network: a round trip looks like an honest flush with nothing to do.
 
 use qd1_model::FindingId;
@@ -23,18 +23,18 @@ use super::base_finding;
 use super::paired::{counters, format_estimate, only_writes, single_requests, was_written};
 use qd1_stats::contrast::{Sample, contrast};
 
-/// Below this nothing was written to flash or a platter.
+/// A flush faster than this wrote nothing to flash or a platter.
 const FLOOR_NS: f64 = 100e3;
-/// The large block is at least so many times the small one.
+/// The large block is at least this many times the small one.
 const BLOCKS_APART: u32 = 16;
 const Z_MIN: f64 = 4.0;
 const ABOVE_MIN: f64 = 0.8;
 const RATIO_MIN: f64 = 1.3;
-/// Fewer flushes for a sync than this, and the device was not asked.
+/// With fewer flushes per sync than this, the device was not asked to flush.
 const FLUSHES_MIN: f64 = 0.5;
 const SYNCS_MIN: u64 = 12;
 
-/// Commits of a small and of a large block, whose flushes are held against each other.
+/// Commits of a small and of a large block, whose flushes are compared with each other.
 pub(crate) struct Flushes<'a> {
     pub(crate) small: (&'a StepRecord, &'a IoWork),
     pub(crate) large: (&'a StepRecord, &'a IoWork),
@@ -64,7 +64,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 }
 
 impl<'a> Flushes<'a> {
-    /// Those of a run; `None` where it has not enough of both.
+    /// Those of a run; `None` if it does not have enough of both.
     pub(crate) fn of(record: &'a Record) -> Option<Self> {
         let commits: Vec<_> = single_requests(record)
             .filter(|(step, io)| {
@@ -93,10 +93,11 @@ fn nothing(record: &Record) -> Option<Finding> {
     let rotates = record.environment.devices.iter().any(|device| device.rotational == Some(true));
     let severity = if rotates { Severity::Warning } else { Severity::Info };
     Some(Finding {
-        title: "a flush writes nothing out: the data is safe only if it was written through, or a cache is protected".to_owned(),
-        advice: "Flash and disks take longer than this. An SSD with capacitors or a controller with a battery may answer so \
-                 honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
-                 inside: ask who runs the storage before trusting it with a database."
+        title: "a flush writes nothing out: data is safe only if it was written through or the cache is protected"
+            .to_owned(),
+        advice: "Flash and disks take longer than this. An SSD with capacitors or a controller with a battery may \
+                 answer this fast honestly; a hypervisor that ignores flushes (cache=unsafe) looks the same. It \
+                 cannot be proved from inside: ask who runs the storage before trusting it with a database."
             .to_owned(),
         ..base_finding(FindingId::FlushCostNothing, severity, 0.6)
     })
@@ -111,7 +112,8 @@ fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
     let rate = f64::from(more_bytes) / ((large.seen(0.5) - small.seen(0.5)) / 1e9);
     Some(Finding {
         title: format!("the disk has a write cache that a flush writes out, at about {}", format_rate(rate)),
-        advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
+        advice: "Data written without fsync or fdatasync can be lost in a power cut; preventing that is what they are \
+                 for."
             .to_owned(),
         ..base_finding(FindingId::FlushCostWaits, Severity::Info, 0.85)
     })
@@ -143,7 +145,7 @@ mod tests {
         let found = testing::run(detect, &committing(30_000, 30_000));
         assert_eq!(testing::ids(&found), ["flush_cost.nothing"]);
         assert_eq!(found[0].severity, Severity::Info);
-        assert!(found[0].advice.contains("not provable"));
+        assert!(found[0].advice.contains("cannot be proved"));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Formula: flushes the device counted < 10 % of our syncs / parallel writers; a journal may serve the syncs of all
 //! writers with one flush, so only a deficit far beyond that counts. Then:
-//! - a filesystem mounted with `barrier=0` or `nobarrier`, or overlayfs with `volatile`: critical, the kernel was
-//!   told not to flush;
+//! - a filesystem mounted with `barrier=0` or `nobarrier`, or overlayfs with `volatile`: critical, the kernel was asked
+//!   not to flush;
 //! - a device that claims `write through`: info. The kernel sends no flush because the device says it has no
 //!   volatile cache. Whether that is true of a virtual disk cannot be seen from inside;
 //! - a device with a `write back` cache: critical, since a commit then rests in a volatile cache.
@@ -11,7 +11,7 @@
 //! Sources: kernel `Documentation/block/writeback_cache_control.rst`; `admin-guide/iostats` (flushes are counted
 //! since 5.5, and only on whole disks, not on partitions, dm or md devices).
 //!
-//! It says nothing where it cannot know: kernels before 5.5, no device, FUSE and network filesystems, O_SYNC and
+//! It reports nothing if it cannot know: kernels before 5.5, no device, FUSE and network filesystems, O_SYNC and
 //! O_DSYNC with direct I/O (the write may carry FUA instead), and a partition or dm device on top whose flush count
 //! stayed zero throughout, unless the reason is known. A flush that the device acknowledges and drops is invisible.
 
@@ -23,7 +23,7 @@ use super::{base_finding, counted_steps, version_of, workers};
 
 /// Flushes per sync and writer below which they count as missing.
 const DEFICIT: f64 = 0.1;
-/// Fewer syncs prove nothing.
+/// Fewer syncs than this prove nothing.
 const SYNCS_MIN: u64 = 20;
 /// First kernel that counts flushes.
 const KERNEL_MIN: (u32, u32) = (5, 5);
@@ -51,7 +51,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     conclude(environment, &deficits, ever_counted).into_iter().collect()
 }
 
-/// What the deficits (step, syncs, flushes) mean on this machine: one finding for all of them.
+/// What the deficits (step, syncs, flushes) mean on this machine, in one finding for all of them.
 fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_counted: bool) -> Option<Finding> {
     let each: Vec<String> = deficits
         .iter()
@@ -70,8 +70,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             step,
             title: format!("the filesystem is mounted with {option}: commits do not flush the disk's cache"),
             evidence: counts,
-            advice: "Remount with barriers; without them a power cut can lose or corrupt what was committed."
-                .to_owned(),
+            advice: "Remount with barriers; without them, a power cut can lose or corrupt committed data.".to_owned(),
             ..base_finding(FindingId::FlushIgnoredNoBarrier, Severity::Critical, 0.95)
         });
     }
@@ -80,7 +79,8 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             step,
             title: "the device claims to have no volatile write cache, so the kernel sends it no flushes".to_owned(),
             evidence: format!("{counts}; write_cache is \"write through\""),
-            advice: "A commit is as durable as that claim. On a virtual disk only the provider knows.".to_owned(),
+            advice: "Commits are durable only if that claim is true. For a virtual disk, only the provider knows."
+                .to_owned(),
             ..base_finding(FindingId::FlushIgnoredWriteThrough, Severity::Info, 0.9)
         });
     }
@@ -93,7 +93,8 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
         title: "commits returned without a flush reaching the device, which has a volatile write cache".to_owned(),
         evidence: format!("{counts}; write_cache is \"write back\""),
         advice: "Look for what swallows the syncs: a preloaded library such as eatmydata, a layer between filesystem \
-                 and device, a journal on another device. Until then commit latencies are not those of durable writes."
+                 and device, or a journal on another device. Until this is fixed, commit latencies are not those of \
+                 durable writes."
             .to_owned(),
         ..base_finding(FindingId::FlushIgnoredMissing, Severity::Critical, 0.75)
     })

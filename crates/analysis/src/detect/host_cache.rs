@@ -1,17 +1,18 @@
-//! A cache below the kernel answers reads that come again: the hypervisor's memory, a controller's, the drive's.
+//! A cache below the kernel answers repeated reads: the hypervisor's memory, a controller's, the drive's.
 //!
-//! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it
+//! Formula: direct reads of one block at a time, over the whole file without repeating any (*wide*), and of parts of it
 //! that were read whole just before (*again*). The latency that best separates the wide ones from those of the smallest
-//! part (Kolmogorov and Smirnov, see `qd1_stats::contrast`) is taken to separate misses from hits. A cache is reported if
-//! that distance is at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take
+//! part (Kolmogorov and Smirnov, see `qd1_stats::contrast`) is taken to separate misses from hits. A cache is reported
+//! if that distance is at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take
 //! less than 2 ms: seeks are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in
 //! a part of size S, over that in the smallest, is the share of it that is held; a cache of size C that drops what was
-//! least recently used holds C / S. So the cache is at least as large as the largest part that is held (85 %), and
-//! about held share x S in the first that is not.
+//! least recently used holds C / S. So the cache is at least as large as the largest part that is held (85 %), and is
+//! about the held share x S in the first part that is not held.
 //!
-//! The page cache of the machine itself is not meant: direct I/O passes it, and steps of which the device counted fewer
-//! bytes than were asked for are left out (`cache_answered` reports those). It fails to see a cache that already holds
-//! the whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
+//! This is not about the machine's own page cache: direct I/O bypasses it, and steps for which the device counted fewer
+//! bytes than were asked for are left out (`cache_answered` reports those). It cannot see a cache that already holds
+//! the whole file because writing the file filled it: then no read is slow. A drive's own memory looks the same as a
+//! host's.
 
 use qd1_model::FindingId;
 use std::cmp::Reverse;
@@ -28,9 +29,9 @@ use super::paired::{
 use super::{base_finding, io_of, percent};
 use qd1_stats::contrast::{Sample, Split, split};
 
-/// Share of a part that has to be read before it counts as read whole.
+/// Share of a part that has to be read for it to count as read whole.
 const TOUCHED_MIN: f64 = 0.9;
-/// Rounds of the wide reads, at most: they must not come again.
+/// Rounds of the wide reads, at most: they must not repeat.
 const WIDE_ROUNDS: f64 = 0.25;
 /// How many times the smallest part the wide reads have to go over.
 const WIDER: u64 = 4;
@@ -38,27 +39,27 @@ const WIDER: u64 = 4;
 const CLEAR: [(f64, f64); 2] = [(CLEARLY, 1.4), (0.25, 1.8)];
 /// Distance from which most of the wide reads are misses.
 const CLEARLY: f64 = 0.5;
-/// An answer from memory does not take longer, ns; a seek and half a turn do.
+/// An answer from memory takes at most this long, ns; a seek and half a turn take longer.
 const HIT_MAX_NS: f64 = 2e6;
-/// The same where the wide reads queued.
+/// The same if the wide reads queued.
 const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(CLEARLY, 5.0)];
-/// So far apart that no significance test is needed.
+/// The two are so far apart that no significance test is needed.
 const FAR: (f64, f64) = (0.9, 10.0);
-/// Share of a part that is held, from which all of it is.
+/// From this share up, all of a part counts as held.
 const HELD: f64 = 0.85;
-/// Share from which it is held to the last block, as far as can be distinguished from chance.
+/// From this share up, a part is held to the last block, as far as can be distinguished from chance.
 const WHOLLY_HELD: f64 = 0.97;
 /// Standard deviations to both sides of a share.
 const SIGMAS: f64 = 2.0;
-/// Share of the bytes asked for that the device counted, at least.
+/// Smallest share of the requested bytes that the device has to have counted.
 const COUNTED_MIN: f64 = 0.9;
 
-/// How large a cache is.
+/// How large a cache is: at least this, or between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum CacheSize {
-    /// All that was read is held.
+    /// Everything that was read is held.
     AtLeast(Bytes),
-    /// Between the first and the last of these, and about the middle one.
+    /// Between the first and the last, about the middle one.
     Between(Bytes, Bytes, Bytes),
 }
 
@@ -66,10 +67,10 @@ pub(super) enum CacheSize {
 pub(super) struct CacheEvidence {
     pub(super) step: String,
     pub(super) size: CacheSize,
-    /// A miss over a hit.
+    /// Latency of a miss divided by that of a hit.
     pub(super) ratio: f64,
     pub(super) evidence: String,
-    /// Share of pairs and more: how sure.
+    /// Share of pairs and more: how certain it is.
     confidence: f64,
 }
 
@@ -79,18 +80,22 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         CacheSize::AtLeast(size) => format!("at least {size}"),
         CacheSize::Between(low, about, high) => format!("about {about} ({low} to {high})"),
     };
-    // On data that was there before, fast second reads of all of it have another explanation: see `first_touch`.
+    // If the data existed before, fast second reads of all of it have another explanation: see `first_touch`.
     let given = matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly);
     if given && matches!(seen.size, CacheSize::AtLeast(_)) {
         return Vec::new();
     }
     vec![Finding {
         step: seen.step,
-        title: format!("a cache below answers reads that come again, {:.1} times as fast: {size}", seen.ratio),
+        title: format!(
+            "a cache below the kernel answers repeated reads {:.1} times as fast; its size is {size}",
+            seen.ratio
+        ),
         evidence: seen.evidence,
-        advice: "What is read often will be faster than the disk's figures, as long as that memory is not another \
-                 guest's. Tests on a file that fits into it measure the cache; use a larger --size for the disk."
-            .to_owned(),
+        advice:
+            "Data that is read often will be faster than the disk's figures, unless that memory belongs to another \
+                 guest. Tests on a file that fits into it measure the cache; use a larger --size to measure the disk."
+                .to_owned(),
         ..base_finding(FindingId::HostCache, Severity::Warning, seen.confidence)
     }]
 }
@@ -111,23 +116,23 @@ pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
         .filter(|(step, io)| is_probe(io) && io.blocks == block && from_device(record, step))
         .filter(|(step, io)| io.size.0 >= WIDER * hot.size && rounds(step, io) <= WIDE_ROUNDS)
         .filter(|(step, _)| again.iter().all(|again| again.step != step.name))
-        // The first of the widest: later ones may read what a step before them read whole.
+        // The first of the widest: later ones may read a part that an earlier step read whole.
         .min_by_key(|(_, io)| Reverse(io.size))?;
-    // A disk that cannot keep the pace makes its reads queue; only what is far faster than that is no queue.
+    // A disk that cannot keep the pace makes its reads queue; only a much larger difference cannot be due to a queue.
     let clear = if is_behind(wide.0, wide.1) { &CLEAR_OF_QUEUE[..] } else { &CLEAR[..] };
     let (size, wide) = (wide.1.size.0, Sample::of(wide.0, OpClass::Read)?);
     let parted = split(&hot.sample, &wide);
     let miss_ns = wide.median_above(parted.at_ns)?;
     let ratio = miss_ns / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
-    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue makes this large a difference.
     let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
     if !parted.is_sure && !far_apart || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
         return None;
     }
     let reach = cache_size(&again, &wide, parted);
-    // Only a cache that writing filled in part makes many of the wide reads fast, and such a one does not hold the
-    // whole file.
+    // Only a cache that was partly filled by writing makes many of the wide reads fast, and such a cache does not hold
+    // the whole file.
     let holds_all =
         matches!(reach, CacheSize::AtLeast(_)) && again.last().is_some_and(|last| last.size >= size / 10 * 9);
     if parted.distance < CLEARLY && holds_all {
@@ -142,8 +147,8 @@ pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
         size: reach,
         ratio,
         evidence: format!(
-            "whole file: median {}, n={}, of those slower than {:.0} us {}; {} again: {}, n={}; within {:.0} us: whole \
-             file {}, again in {}",
+            "whole file: median {}, n={}, median of those slower than {:.0} us {}; {} again: {}, n={}; within {:.0} \
+             us: whole file {}, again in {}",
             format_estimate(&wide.at(0.5)),
             wide.n(),
             parted.at_ns / 1e3,
@@ -164,13 +169,13 @@ fn is_probe(io: &IoWork) -> bool {
     only_reads(io) && io.rw.is_random() && was_written(io)
 }
 
-/// Whether the device saw the reads, as far as that can be known.
+/// Whether the device saw the reads, as far as can be known.
 fn from_device(record: &Record, step: &StepRecord) -> bool {
     counters(record, step)
         .is_none_or(|device| device.counted.read_bytes as f64 >= COUNTED_MIN * device.asked_read_bytes.0 as f64)
 }
 
-/// The steps that read a part of the file which the step before had read whole, the smallest part first.
+/// The steps that read a part of the file which the step before had read whole, from the smallest part up.
 fn rereads(record: &Record) -> Vec<Reread> {
     let mut found: Vec<Reread> = Vec::new();
     for pair in record.steps.windows(2) {
@@ -194,10 +199,10 @@ fn rereads(record: &Record) -> Vec<Reread> {
     found
 }
 
-/// The size that the shares of fast reads speak for.
+/// The size that the shares of fast reads indicate.
 ///
-/// Some misses are as fast as hits, and some of the wide reads may have been hits, of what writing the file left in the
-/// cache. Which of the two the fast ones among the wide reads were is not known: the interval allows for either.
+/// Some misses are as fast as hits, and some of the wide reads may have been hits on data that writing the file left in
+/// the cache. Which of the two the fast wide reads were is not known, so the interval allows for either.
 fn cache_size(again: &[Reread], wide: &Sample, parted: Split) -> CacheSize {
     let fast = |sample: &Sample| sample.share_within(parted.at_ns);
     let (of_hits, of_wide) = (fast(&again[0].sample).max(1e-9), fast(wide));
@@ -229,7 +234,7 @@ mod tests {
     use crate::testing;
     use qd1_model::plan::{Rw, Sync};
 
-    /// Wide reads in 400 us, then parts of these sizes (MiB) again, of whose reads so many in ten are fast.
+    /// Wide reads take 400 us, then parts of these sizes (MiB) are read again, with the given number of fast reads in ten.
     fn reading(parts: &[(u64, u64)]) -> Record {
         let mut record = testing::empty();
         let work = |mib: u64, bs| IoWork { size: Bytes::mib(mib), ..testing::io(Rw::Randread, bs, Sync::None, true) };
@@ -261,11 +266,11 @@ mod tests {
         assert!(low < Bytes::mib(32) && about == Bytes::mib(32) && high > Bytes::mib(32), "{low} {about} {high}");
     }
 
-    /// The title's ratio was that of the misses, of which the evidence said nothing.
+    /// The title's ratio was that of the misses, which the evidence did not mention.
     #[test]
     fn the_ratio_is_that_of_figures_in_the_evidence() {
         let mut record = reading(&[(4, 10), (16, 10)]);
-        // A third of the wide reads are answered from memory too.
+        // Memory answers a third of the wide reads too.
         let (fast, _) = testing::stream(OpClass::Read, 4096, 5, 40_000);
         record.steps[0].streams[0].lat.merge(&fast.lat);
         let found = testing::run(detect, &record);

@@ -1,12 +1,13 @@
-//! How much longer commits take while other programs write and read: an idle disk's fsync misleads.
+//! How much longer commits take while other programs write and read: fsync on an idle disk is misleading.
 //!
-//! Compares a step of commits that ran under a background load with the step of the same work that ran without one.
-//! Formula: the ratio of their p99, else of their p99.9, else of their medians; its interval is the widest that the two
-//! intervals allow, low under load over high without and high over low, which is wider than 95 %. Reported as slower
-//! from a lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and none of the others is slower.
+//! Compares a step of commits that ran under a background load with the step that did the same work without a load.
+//! Formula: the ratio of their p99, else of their p99.9, else of their medians; its interval is the widest the two
+//! intervals allow (low under load over high without load, and high over low), which is wider than 95 %. Reported as
+//! slower from a lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and neither of the others is
+//! slower.
 //!
-//! It cannot distinguish the load from a neighbour who came between the two steps, and the load is one load: another
-//! may do more.
+//! It cannot distinguish the load from a neighbour that became active between the two steps, and other loads may slow
+//! commits down more.
 
 use qd1_model::FindingId;
 use qd1_model::op::OpClass;
@@ -17,7 +18,7 @@ use super::paired::format_estimate;
 
 /// Lower end of the ratio from which commits are slower under load.
 const SLOWER: f64 = 1.2;
-/// Factor from which it warns.
+/// Factor from which it is a warning.
 const WARNING: f64 = 2.0;
 /// Upper end of the ratio up to which they are not.
 const STEADY: f64 = 1.5;
@@ -56,11 +57,11 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         let about = if under.is_resolved() { "" } else { "at least " };
         return Some(Finding {
             step: loaded.name.clone(),
-            title: format!("under load, {what} of commits is {about}{ratio:.1} times that of {}", idle.name),
+            title: format!("under load, {what} of commits is {about}{ratio:.1} times that in {}", idle.name),
             evidence: evidence(what, &before, &under),
             advice:
-                "Judge the disk for a database or etcd by the figures under load, and give their logs a disk of their \
-                     own where these are too slow."
+                "Judge the disk for a database or etcd by the figures under load, and give their logs a separate disk \
+                     if these are too slow."
                     .to_owned(),
             ..base_finding(FindingId::LoadedCommitsSlower, severity, 0.95)
         });
@@ -68,7 +69,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
     let (what, before, under) = steady?;
     Some(Finding {
         step: loaded.name.clone(),
-        title: format!("commits take no longer under load than in {}", idle.name),
+        title: format!("commits are no slower under load than in {}", idle.name),
         evidence: evidence(what, before, under),
         ..base_finding(FindingId::LoadedCommitsSteady, Severity::Info, 0.95)
     })
@@ -89,7 +90,7 @@ mod tests {
     use qd1_model::plan::{Rw, Sync, Work};
     use qd1_model::record::Background;
 
-    /// Commits of 1.5 ms alone, and of `lat_ns` beside 32 MB/s.
+    /// Commits of 1.5 ms alone, and of `lat_ns` together with 32 MB/s.
     fn record(lat_ns: u64) -> Record {
         let mut record = testing::record();
         let work = testing::io(Rw::Write, 4096, Sync::Fdatasync, false);
@@ -105,7 +106,7 @@ mod tests {
     fn slower_commits_under_load_are_reported_with_their_ratio() {
         let found = testing::run(detect, &record(6_000_000));
         assert_eq!(testing::ids(&found), ["loaded_commits.slower"]);
-        assert!(found[0].title.contains("4.0 times that of commits"), "{}", found[0].title);
+        assert!(found[0].title.contains("4.0 times that in commits"), "{}", found[0].title);
         assert!(found[0].evidence.contains("32.0 MB/s of buffered writes"), "{}", found[0].evidence);
         assert_eq!((found[0].severity, found[0].step.as_str()), (Severity::Warning, "commits-load"));
     }

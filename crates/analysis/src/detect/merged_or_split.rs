@@ -1,10 +1,10 @@
-//! The device saw another number of requests than was issued: large ones were split, neighbours were merged.
+//! The device saw a different number of requests than were issued: large ones were split, or adjacent ones merged.
 //!
-//! Formula: ratio = requests the device counted / requests we made, for direct I/O only, and only where the bytes
-//! agree within 20 %, so that neither a cache nor other traffic explains it. From 1.5 up requests were split (the
-//! queue's `max_sectors_kb`, a stripe of a RAID); from 2/3 down they were merged (by the scheduler, at depth above 1).
-//! A latency then belongs to the slowest part, or to the merged whole, and IOPS of device and program differ.
-//! Source: the kernel's `iostats` and `queue-sysfs` documentation.
+//! Formula: ratio = requests the device counted / requests we made, for direct I/O only, and only where the bytes agree
+//! within 20 %, so that neither a cache nor other traffic explains it. From 1.5 up requests were split (the queue's
+//! `max_sectors_kb`, a stripe of a RAID); from 2/3 down they were merged (by the scheduler, at depth above 1). A
+//! latency then belongs to the slowest part, or to the merged whole, and the IOPS of device and program differ. Source:
+//! the kernel's `iostats` and `queue-sysfs` documentation.
 //!
 //! It cannot see what lies below: a hypervisor splits and merges on its own. Commits are left out, since a journal
 //! adds requests of its own.
@@ -17,9 +17,9 @@ use super::{base_finding, counted_steps};
 
 /// Ratio from which requests count as split; its inverse, as merged.
 const RATIO: f64 = 1.5;
-/// Bytes must agree this well.
+/// Bytes must agree within this.
 const BYTES_TOLERANCE: f64 = 0.2;
-/// Fewer requests prove nothing.
+/// Fewer requests than this prove nothing.
 const REQUESTS_MIN: u64 = 100;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -48,7 +48,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 step: step.name.clone(),
                 title: format!("{what} of step {} were {did} on their way to the device", step.name),
                 evidence: format!(
-                    "asked for {asked} {what} of {}; the device counted {seen} of {}",
+                    "requested {asked} {what} of {}; the device counted {seen} of {}",
                     Bytes(asked_bytes / asked),
                     Bytes(seen_bytes / seen)
                 ),

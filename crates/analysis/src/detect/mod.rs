@@ -1,7 +1,7 @@
 //! Detectors: each concludes one thing from a Record. One row in [`DETECTORS`] and one file per detector.
 //!
 //! A detector looks at what a step was planned to do, never at its name, so that it works for every suite. It says
-//! nothing where it cannot know: no block device, a kernel too old to count, too few requests.
+//! nothing if it cannot know: no block device, a kernel too old to count, too few requests.
 
 mod behind_its_rate;
 mod buffered_not_durable;
@@ -54,11 +54,11 @@ struct Row {
     run: Run,
 }
 
-/// What a detector concludes from.
+/// What a detector bases its conclusion on.
 enum Run {
-    /// What steps did, and their figures.
+    /// The steps' plans and figures.
     At(fn(&Record, &Summary) -> Vec<Finding>),
-    /// The course of each step from one moment to the next, of which a check over hours sees too few.
+    /// The course of each step over time, of which a check over hours has too few samples.
     Along(fn(&Record, &[StepCourse]) -> Vec<Finding>),
 }
 
@@ -95,13 +95,13 @@ static DETECTORS: &[Row] = &[
     Row { detector: Detector::StorageKind, run: Run::At(storage_kind::detect) },
 ];
 
-/// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
+/// Runs all detectors and returns their findings, the most severe first, and within a severity the most certain first.
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     findings_of(record, summary, |_| true)
 }
 
-/// The same of these detectors alone.
+/// The same with these detectors only.
 pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn(Detector) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
     let courses = LazyCell::new(|| record.steps.iter().map(|step| StepCourse::of(&step.intervals)).collect::<Vec<_>>());
@@ -118,13 +118,13 @@ pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn
     all
 }
 
-/// Sorts the most severe first, and within a severity the surest.
+/// Sorts the most severe first, and within a severity the most certain first.
 pub(crate) fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
 }
 
-/// Gives what this machine's processors did the weight of what it does to the answer: it is critical where a grade is withheld
-/// for it, and only informs where a run has grades and all of them stand.
+/// Sets the severity of findings about this machine's processors by their effect on the answer: critical if a grade is
+/// withheld because of them, and only informative if a run has grades and all of them stand.
 pub(crate) fn weigh_by_effect(findings: &mut [Finding], judged: &[&Judged]) {
     for finding in findings.iter_mut().filter(|finding| finding.id.detector() == Detector::CpuSpoiled) {
         let mut of_step = judged.iter().filter(|judged| judged.criterion.step == finding.step);
@@ -153,7 +153,7 @@ pub(crate) fn merge_repeated(findings: Vec<Finding>) -> Vec<Finding> {
     kept
 }
 
-/// Returns a finding to be filled in with struct update syntax.
+/// Returns a finding to be completed with struct update syntax.
 pub(crate) fn base_finding(id: FindingId, severity: Severity, confidence: f64) -> Finding {
     Finding {
         id,
@@ -167,7 +167,7 @@ pub(crate) fn base_finding(id: FindingId, severity: Severity, confidence: f64) -
     }
 }
 
-/// Since when the times of a step are told: since the run began where it was measured in visits, between which others were.
+/// When the times of a step start: at the start of the run if it was measured in visits with other steps in between.
 fn clock_of(step: &StepRecord) -> (u64, &'static str) {
     let has_visits = step.intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]));
     if has_visits { (step.started_ns, " of the run") } else { (0, "") }
@@ -176,13 +176,13 @@ fn clock_of(step: &StepRecord) -> (u64, &'static str) {
 /// The plan of `step`.
 fn plan_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a StepPlan> {
     let planned = &record.plan.steps;
-    // Most stand where they were planned: to look for the names of thousands takes seconds.
+    // Most are at their planned index; searching by name among thousands takes seconds.
     let at = record.steps.iter().position(|known| std::ptr::eq(known, step));
     let there = at.and_then(|at| planned.get(at)).filter(|plan| plan.name == step.name);
     there.or_else(|| planned.iter().find(|plan| plan.name == step.name))
 }
 
-/// What `step` was to do, where that is block I/O.
+/// What `step` was planned to do, if that is block I/O.
 pub(crate) fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
     match &plan_of(record, step)?.work {
         Work::Io(io) => Some(io),
@@ -191,8 +191,8 @@ pub(crate) fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoW
 }
 
 /// Steps of block I/O whose device counters can be compared with what was asked: the target is on a device of this
-/// machine, not behind a user-space, network or memory filesystem, and no load went on beside them, whose buffered
-/// writes reach the device when the kernel likes.
+/// machine, not behind a user-space, network or memory filesystem, and no load ran at the same time, whose buffered
+/// writes reach the device when the kernel decides.
 fn counted_steps(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork, &DeviceDelta)> {
     let comparable = matches!(record.environment.filesystem.class, FilesystemClass::Disk | FilesystemClass::Overlay);
     let steps = if comparable { record.steps.as_slice() } else { &[] };

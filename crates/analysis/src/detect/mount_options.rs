@@ -1,11 +1,11 @@
-//! Mount options that cost latency or durability, and what they cost.
+//! Mount options that cost latency or durability, and their cost.
 //!
-//! Concludes from the options alone; the cost itself is for an experiment to show. Sources: kernel
-//! `admin-guide/ext4.rst` (commit, barrier, data, discard), `filesystems/overlayfs.rst` (volatile), btrfs(5)
-//! (commit: 30 s), mount(8); the brief (Ubuntu cloud images mount with `discard,commit=30`).
+//! Concludes from the options alone; measuring the cost takes an experiment. Sources: kernel `admin-guide/ext4.rst`
+//! (commit, barrier, data, discard), `filesystems/overlayfs.rst` (volatile), btrfs(5) (commit: 30 s), mount(8); the
+//! brief (Ubuntu cloud images mount with `discard,commit=30`).
 //!
-//! `discard=async` of btrfs queues its trims and is left alone. An option that is the filesystem's default does not
-//! appear in its list and is not known here.
+//! `discard=async` of btrfs queues its trims and is not reported. An option that is the filesystem's default does not
+//! appear in its list, so it is not seen here.
 
 use qd1_model::FindingId;
 use qd1_model::environment::Filesystem;
@@ -37,7 +37,7 @@ fn barrier(fs: &Filesystem) -> Option<Finding> {
 
 fn discard(fs: &Filesystem) -> Option<Finding> {
     has(fs, "discard").then(|| Finding {
-        title: "discard: deleting files sends trims to the disk at once, which can delay commits".to_owned(),
+        title: "discard: deleting files sends trims to the disk immediately, which can delay commits".to_owned(),
         advice: "Mount with nodiscard and let `systemctl enable --now fstrim.timer` trim once a week.".to_owned(),
         ..base_finding(FindingId::MountOptionsDiscard, Severity::Warning, 0.8)
     })
@@ -48,10 +48,12 @@ fn commit(fs: &Filesystem) -> Option<Finding> {
     let default = if fs.kind == "btrfs" { 30 } else { 5 };
     let seconds: u64 = fs.options.iter().find_map(|option| option.strip_prefix("commit="))?.parse().ok()?;
     (seconds > default).then(|| Finding {
-        title: format!("commit={seconds}: what no program syncs can be lost for {seconds} s instead of {default} s"),
+        title: format!(
+            "commit={seconds}: data that no program syncs can be lost for {seconds} s instead of {default} s"
+        ),
         advice: format!(
             "Metadata is written in larger, rarer bursts, each of which can delay a commit. Set commit={default} \
-             unless that is wanted."
+             unless you want that."
         ),
         ..base_finding(FindingId::MountOptionsCommit, Severity::Warning, 0.9)
     })
@@ -67,7 +69,7 @@ fn data_mode(fs: &Filesystem) -> Option<Finding> {
     }
     has(fs, "data=journal").then(|| Finding {
         title: "data=journal: everything is written twice, and O_DIRECT goes through the page cache".to_owned(),
-        advice: "Use data=ordered, the default, unless the journal is on a faster device.".to_owned(),
+        advice: "Use data=ordered, the default, unless the journal is on a faster disk.".to_owned(),
         ..base_finding(FindingId::MountOptionsData, Severity::Warning, 1.0)
     })
 }
@@ -75,7 +77,7 @@ fn data_mode(fs: &Filesystem) -> Option<Finding> {
 fn sync(fs: &Filesystem) -> Option<Finding> {
     has(fs, "sync").then(|| Finding {
         title: "sync: every write waits for the disk, whether the program asked for it or not".to_owned(),
-        advice: "Remount with async, unless that is wanted; programs that need durability sync by themselves."
+        advice: "Remount with async, unless you want that; programs that need durability call fsync themselves."
             .to_owned(),
         ..base_finding(FindingId::MountOptionsSync, Severity::Warning, 1.0)
     })

@@ -1,17 +1,19 @@
-//! Something else used the device during a step: another process, the filesystem's background work, a neighbour volume.
+//! Something else used the device during a step: another process, the filesystem's background work, a neighbouring
+//! volume.
 //!
-//! Formula: extra = bytes the device counted - bytes we asked for, reads and writes apart, less an allowance: 10 %
-//! of what was asked, 8 MiB, 64 KiB for each sync (journal and metadata: ext4 writes about 20 KiB per commit, xfs
-//! up to 32 KiB, btrfs' log tree about 64 KiB), and for writes smaller than or not a multiple of a page one more page
-//! on each side. From 1 MiB/s up it warns; from 8 MiB/s and half of what was asked up it is critical, and a disk that was
-//! shared so is not failed. Buffered reads are allowed their readahead, as much again as asked.
-//! Source: `admin-guide/iostats` (sectors are counted for everyone).
+//! Formula: extra = bytes the device counted - bytes we requested, reads and writes separately, less an allowance: 10 %
+//! of the request, 8 MiB, 64 KiB for each sync (journal and metadata: ext4 writes about 20 KiB per commit, xfs up to 32
+//! KiB, btrfs' log tree about 64 KiB), and for writes smaller than or not a multiple of a page one more page on each
+//! side. From 1 MiB/s up it warns; from 8 MiB/s and half of what was requested up it is critical, and no failing grade
+//! is given for a disk that was shared like this. Buffered reads are allowed their readahead, as much again as
+//! requested. Source: `admin-guide/iostats` (sectors are counted for everyone).
 //!
-//! A real etcd writes its log and, ten times a second, its tree, each with a flush: it is allowed 512 KiB for each sync and
-//! 1 MiB/s. What other programs write besides their log is theirs to choose, so that nothing is said of them.
+//! A real etcd writes its log and, ten times a second, its tree, each with a flush: it is allowed 512 KiB for each sync
+//! and 1 MiB/s. What other programs write besides their log varies, so they are not examined.
 //!
-//! It cannot see traffic of other machines on shared storage, and takes a RAID's parity or a snapshot's copying for
-//! traffic, which for the latencies it is. File operations are left out: what metadata costs is not known.
+//! It cannot see traffic of other machines on shared storage, and counts a RAID's parity or a snapshot's copying as
+//! traffic, which it is as far as latencies are concerned. File operations are left out: the cost of metadata is not
+//! known.
 
 use qd1_model::FindingId;
 use qd1_model::plan::IoWork;
@@ -22,7 +24,7 @@ use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, counted_steps};
 
-/// Allowed beyond what was asked, relative.
+/// Allowed beyond what was requested, relative.
 const ALLOWED_SHARE: f64 = 0.1;
 /// Allowed once, bytes.
 const ALLOWED_ONCE: f64 = (8 << 20) as f64;
@@ -30,10 +32,10 @@ const ALLOWED_ONCE: f64 = (8 << 20) as f64;
 const ALLOWED_PER_SYNC: f64 = (64 << 10) as f64;
 /// Smallest rate that is reported, bytes per second.
 const RATE_MIN: f64 = (1 << 20) as f64;
-/// Rate from which it is critical, bytes per second, if it is this share of what was asked as well.
+/// Rate from which it is critical, bytes per second, if it is also this share of what was requested.
 const RATE_CRITICAL: f64 = (8 << 20) as f64;
 const SHARE_CRITICAL: f64 = 0.5;
-/// Allowed to a real etcd for each sync, bytes.
+/// Allowed to a real etcd per sync, bytes.
 const ETCD_PER_SYNC: u64 = 512 << 10;
 const ADVICE: &str = "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.";
 /// Page size.
@@ -58,7 +60,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             ("written", written, device.counted.write_bytes, device.asked_write_bytes),
         ] {
             if extra > 0.0 {
-                parts.push(format!("{} {what} where {asked} were asked for", Bytes(counted)));
+                parts.push(format!("{} {what}, {asked} requested", Bytes(counted)));
             }
         }
         all.push(Finding {
@@ -73,7 +75,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     all
 }
 
-/// Traffic beside a real etcd.
+/// Traffic besides that of a real etcd.
 fn beside_etcd(step: &StepRecord) -> Option<Finding> {
     let app = step.app.as_ref()?;
     let (device, log) = (app.device?, app.buckets.iter().find(|buckets| buckets.name == ETCD_WAL_FSYNC)?);
@@ -97,7 +99,7 @@ fn beside_etcd(step: &StepRecord) -> Option<Finding> {
     })
 }
 
-/// Bytes counted beyond asked and allowed.
+/// Bytes counted beyond those requested and allowed.
 fn extra(counted: u64, asked: u64, allowed: f64) -> f64 {
     (counted as f64 - asked as f64 - allowed).max(0.0)
 }
@@ -133,7 +135,7 @@ mod tests {
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning, "a little beside much of ours");
     }
 
-    /// 1.6 MiB were written for each operation of an etcd, without a word.
+    /// 1.6 MiB were written for each operation of an etcd, with no finding.
     #[test]
     fn a_backup_running_beside_etcd_is_noticed() {
         let mut record = testing::record();

@@ -1,8 +1,8 @@
-//! A disk does not sustain the requests that were to come at their own times.
+//! A disk does not sustain requests sent at a fixed rate.
 //!
-//! Concludes from what one request after another came to, just before the step ([`qd1_model::plan::Pace`]): at most half of
-//! it was offered, so that no queue of ours looks like stalls of the disk. It cannot tell a disk that is always so slow from
-//! one that was slow in that moment.
+//! Concludes from the rate that one request after another reached just before the step ([`qd1_model::plan::Pace`]): at
+//! most half of it was offered, so that no queue of ours looks like stalls of the disk. It cannot distinguish a disk
+//! that is always this slow from one that was slow at that moment.
 
 use qd1_model::FindingId;
 use qd1_model::plan::{Pace, Work};
@@ -33,7 +33,8 @@ fn finding(record: &Record, step: &StepRecord, pace: Pace) -> Option<Finding> {
             commits(asked_iops)
         ),
         evidence: format!(
-            "{sustained_iops:.1} requests a second of {asked_iops:.0} before step {}, which was offered {offered_iops:.1} instead",
+            "{sustained_iops:.1} of {asked_iops:.0} requests a second just before step {}, which then ran at \
+             {offered_iops:.1} instead",
             step.name
         ),
         ..base_finding(FindingId::Pace, Severity::Warning, 0.9)

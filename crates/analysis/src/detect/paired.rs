@@ -1,4 +1,4 @@
-//! What the detectors that compare steps with each other share: which steps are comparable, and whether they were
+//! Shared by the detectors that compare steps with each other: which steps are comparable, and whether they were
 //! disturbed.
 
 use qd1_model::op::OpClass;
@@ -9,7 +9,8 @@ use qd1_model::{Estimate, Record};
 
 use super::{counted_steps, io_of};
 
-/// Share of the requests due that a step has to have made for its latencies to be the disk's and not the queue's.
+/// Share of the due requests that a step has to have made for its latencies to be those of the disk and not of the
+/// queue.
 const PACE_KEPT: f64 = 0.95;
 
 /// Returns the steps whose latencies can be compared with each other: one request at a time past the page cache, of one
@@ -48,14 +49,14 @@ pub(super) fn class_of(io: &IoWork) -> OpClass {
     }
 }
 
-/// Times that the step went over its region: above 1 some blocks were visited again.
+/// How many times the step went over its region: above 1, some blocks were visited more than once.
 pub(super) fn rounds(step: &StepRecord, io: &IoWork) -> f64 {
     let bytes: u64 = step.streams.iter().map(|stream| stream.bytes.0).sum();
     bytes as f64 / io.size.0.max(1) as f64
 }
 
-/// Whether requests queued behind each other although they came at a given rate: then latency is no longer the disk's
-/// own.
+/// Whether requests queued behind each other although they came at a fixed rate: then latency is not only that of the
+/// disk any more.
 pub(super) fn is_behind(step: &StepRecord, io: &IoWork) -> bool {
     let Some(iops) = io.arrival.iops() else { return false };
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();

@@ -1,11 +1,11 @@
-//! Slowness that comes back at a fixed period: slow episodes, or a swing of the rate.
+//! Slowness that recurs at a fixed period: slow episodes, or a swing of the rate.
 //!
 //! Concludes from [`qd1_stats::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a
 //! periodogram (method and error table: docs/method.md). A period near five seconds points to journal commits, near
 //! thirty to the expiry of dirty pages; others are left unnamed. Stalls are reported from 2 ms, swings from 15 %.
 //!
-//! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up
-//! by a timer looks the same as one of the disk's.
+//! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task on this machine that wakes up
+//! on a timer looks the same as one in the disk.
 
 use qd1_model::FindingId;
 use qd1_model::units::format_ns;
@@ -18,10 +18,10 @@ use qd1_stats::change::{Periodic, Recurrence, StepCourse, stalls_of_run};
 const LATENCY_MIN_NS: f64 = 2e6;
 /// Warns from here on, ns.
 const WARNING_NS: f64 = 50e6;
-/// Least swing reported, highest over lowest, and from which it warns.
+/// Smallest swing reported, highest over lowest, and the one from which it warns.
 const SWING_MIN: f64 = 1.15;
 const SWING_WARNING: f64 = 1.5;
-/// Known causes: period, seconds, and what has it.
+/// Known causes: period in seconds, and the cause.
 const KNOWN: [(f64, &str); 2] = [
     (5.0, "ext4 commits its journal every 5 s, and the kernel's writeback wakes up every 5 s"),
     (30.0, "the kernel writes back pages that have been dirty for 30 s, and btrfs commits every 30 s"),
@@ -41,7 +41,7 @@ fn finding(periodic: &Periodic, step: &str, who: &str) -> Option<Finding> {
     let period = format!("every {:.2} s", periodic.period_ns / 1e9);
     let (title, severity, seen) = match periodic.recurrence {
         Recurrence::Stalls { latency_ns, episodes } if latency_ns >= LATENCY_MIN_NS => (
-            format!("{who} was slow {period}: requests took up to {} then", format_ns(latency_ns)),
+            format!("{who} was slow {period}: requests took up to {}", format_ns(latency_ns)),
             if latency_ns >= WARNING_NS { Severity::Warning } else { Severity::Info },
             format!("{episodes} slow episodes in {} cycles", periodic.cycles),
         ),
@@ -56,7 +56,7 @@ fn finding(periodic: &Periodic, step: &str, who: &str) -> Option<Finding> {
         step: step.to_owned(),
         title,
         evidence: format!(
-            "{seen}, period {:.2} s ({:.2} to {:.2}), the first at {:.1} s; chance of that without a period at most {}",
+            "{seen}, period {:.2} s ({:.2} to {:.2}), the first at {:.1} s; chance of this without a period at most {}",
             periodic.period_ns / 1e9,
             periodic.low_ns / 1e9,
             periodic.high_ns / 1e9,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// The healthy record, its first step of 40 s, with requests of `lat_ns` in every `period`-th interval.
+    /// The healthy record with a first step of 40 s, with requests of `lat_ns` in every `period`-th interval.
     fn stalled(period: usize, lat_ns: u64) -> Record {
         let mut record = testing::record();
         let step = &mut record.steps[0];

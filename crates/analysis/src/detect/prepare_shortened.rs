@@ -12,12 +12,14 @@ use super::base_finding;
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let Some(prepare) = record.prepare.as_ref().filter(|prepare| prepare.shortened) else { return Vec::new() };
     let rate = prepare.bytes.0 as f64 / (prepare.elapsed_ns.max(1) as f64 / 1e9);
-    // Earlier versions kept only the size that it came to.
+    // Earlier versions recorded only the resulting size.
     let planned = prepare.planned.max(record.plan.target.size);
     vec![Finding {
         title: format!("the test file is {} instead of {planned}", prepare.bytes),
         evidence: format!("writing it took {} at {}", format_span_ns(prepare.elapsed_ns), format_rate(rate)),
-        advice: "A small file may fit into a cache below; use --full for more time to write it.".to_owned(),
+        advice: "A small file may fit into a cache below the filesystem; use --full to allow more time for writing \
+                 it."
+        .to_owned(),
         ..base_finding(FindingId::PrepareShortened, Severity::Warning, 1.0)
     }]
 }
@@ -33,7 +35,7 @@ mod tests {
         let mut record = testing::record();
         let prepare = record.prepare.as_mut().unwrap();
         (prepare.shortened, prepare.bytes, prepare.elapsed_ns) = (true, Bytes::mib(256), 10_000_000_000);
-        // What the steps then use is what there is.
+        // The steps then use what there is.
         (prepare.planned, record.plan.target.size) = (Bytes::gib(1), Bytes::mib(256));
         let found = testing::run(detect, &record);
         assert_eq!(found[0].title, "the test file is 256 MiB instead of 1 GiB");

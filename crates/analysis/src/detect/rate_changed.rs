@@ -1,13 +1,14 @@
 //! The disk's speed changed while it was measured, so one figure for the whole step describes neither level.
 //!
 //! Concludes from the change points of [`qd1_stats::change`] (method and error table: docs/method.md). A rate that
-//! falls to one exact value and stays there is a burst that was spent; any other fall has another cause. Changes of
-//! several kinds of operation within half a second are one, and a level has to last as long: the first tenths of a second of
-//! a short step are those of a processor that wakes, or of a queue that fills. Steps by a fixed period are `periodic_stalls`', a slope is
-//! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
+//! falls to one exact value and stays there is a burst that was spent; any other fall has a different cause. Changes of
+//! several kinds of operation within half a second are one, and a level has to last as long: the first tenths of a
+//! second of a short step may be due to a processor that wakes up or a queue that fills. Changes at a fixed period are
+//! `periodic_stalls`', a slope is `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given
+//! rate.
 //!
-//! It cannot distinguish a limit from a disk that is exactly regular by itself, nor a neighbour from this machine's own
-//! work (`other_traffic` counts that).
+//! It cannot distinguish a limit from a disk that is exactly regular on its own, nor a neighbour from this machine's
+//! own work (`other_traffic` counts that).
 
 use qd1_model::FindingId;
 use qd1_model::record::StepRecord;
@@ -21,18 +22,19 @@ use qd1_stats::change::{Change, ChangeKind, Ratio, StepCourse, Stretch, steady_s
 const RATE_MIN: f64 = 1.15;
 /// The same of a median latency where the rate stays.
 const LATENCY_MIN: f64 = 1.25;
-/// From this share of the rate lost on it warns.
+/// Share of the rate lost from which it warns.
 const WARNING_LOST: f64 = 0.3;
 /// Changes closer than this count as one; a level has to last as long to be one, ns.
 const TOGETHER_NS: u64 = 500_000_000;
-/// How many are listed at most.
+/// Number of changes listed at most.
 const LISTED: usize = 4;
 
 pub(super) fn detect(record: &Record, courses: &[StepCourse]) -> Vec<Finding> {
     record.steps.iter().zip(courses).filter_map(|(step, course)| changed(step, course)).collect()
 }
 
-/// Returns the changes of level of a step in time order, those of several kinds of operation at once as one.
+/// Returns the changes of level of a step in time order, with simultaneous changes of several kinds of operation as
+/// one.
 pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
     let mut changes: Vec<Change> = course
         .courses
@@ -54,7 +56,7 @@ pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
     changes
 }
 
-/// Whether it is more than the first or last moments of a step against the rest.
+/// Whether it is more than a difference between the first or last moments of a step and the rest.
 fn lasts(change: &Change) -> bool {
     let is_short = |level: &Stretch| level.to_ns.saturating_sub(level.from_ns) < TOGETHER_NS;
     let is_of_the_beginning = change.before.from_ns < TOGETHER_NS && is_short(&change.before);
@@ -71,11 +73,11 @@ fn changed(step: &StepRecord, course: &StepCourse) -> Option<Finding> {
     if changes.len() > LISTED {
         listed.push(format!("and {} more", changes.len() - LISTED));
     }
-    // Of a step in visits the end is no time in which it could have settled.
+    // The end of a step measured in visits is too short for it to have settled.
     if clock_of(step).1.is_empty() {
         listed.push(match steady_state_of(step, main.class) {
             Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
-            None => "not steady at the end: no rate of this step is sustained".to_owned(),
+            None => "not steady at the end, so no rate of this step is sustained".to_owned(),
         });
     }
     let spent_last = if spent { changes.last() } else { None };
@@ -92,7 +94,7 @@ fn changed(step: &StepRecord, course: &StepCourse) -> Option<Finding> {
     })
 }
 
-/// The larger level over the smaller, of the rate, or else of the latency.
+/// The larger level divided by the smaller, of the rate, or else of the latency.
 fn size(change: &Change) -> f64 {
     change.rate.or(change.latency).map_or(1.0, |ratio| ratio.value.max(1.0 / ratio.value))
 }
@@ -131,7 +133,7 @@ fn title(step: &StepRecord, main: &Change, count: usize) -> String {
     }
 }
 
-/// Returns what changed in a few words: `fell from 8.0k to 3.0k a second`.
+/// Returns the change in a few words: `fell from 8.0k to 3.0k a second`.
 pub(crate) fn in_short(change: &Change) -> String {
     let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
     let rates = || format!("from {} to {}", rate_of(&change.before.rate), rate_of(&change.after.rate));

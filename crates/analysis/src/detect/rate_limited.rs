@@ -1,15 +1,15 @@
 //! A step ran into a rate limit: its figures are the limiter's, not the disk's.
 //!
-//! Concludes from the fingerprints of [`crate::limits`]: the count of a step keeps to a line (a flat top), and
-//! there is one strong sign, or a round figure and another weak one. Strong: one request at a time, latencies vary much
-//! more than so steady a count allows; requests are let go in slices; another step, which is flat too, has the same
+//! Concludes from the fingerprints of [`crate::limits`]: the count of a step stays on a line (a flat top), and there is
+//! one strong sign, or a round figure and another weak sign. Strong: with one request at a time, latencies vary much
+//! more than so steady a count allows; requests are released in slices; another step, which is also flat, has the same
 //! rate of requests or of bytes at another block size or depth, or small requests in the other direction. Weak: the
-//! rate is a round figure within its interval; throughput came down to it from a burst; latencies have two modes and
-//! none between. How often each is seen with and without a limit is in docs/method.md.
+//! rate is a round figure within its interval; throughput came down to it from a burst; latencies have two modes with
+//! nothing in between. How often each is seen with and without a limit is in docs/method.md.
 //!
-//! It cannot distinguish a provider's limit from another constant rate, such as that of a link. Steps whose requests
-//! come at a given rate and buffered ones are left out: their rate is not the disk's. `qd1 limits` finds the limit
-//! itself.
+//! It cannot distinguish a provider's limit from another constant rate, such as that of a network link. Steps whose
+//! requests come at a fixed rate and buffered ones are left out: their rate is not the disk's. `qd1 limits` finds the
+//! limit itself.
 
 use qd1_model::FindingId;
 use qd1_model::limits::Quantity;
@@ -25,15 +25,16 @@ use qd1_stats::change::StepCourse;
 /// Shortest time and fewest requests from which a flat top is recognised.
 const SECONDS_MIN: f64 = 2.0;
 const REQUESTS_MIN: f64 = 150.0;
-/// Share of the time that has to lie at the level: what is left of a disk that goes between two is flat too.
+/// Share of the time that has to lie at the level: what remains of a disk that alternates between two levels is flat
+/// too.
 const UNDISTURBED: f64 = 0.7;
 /// Rates are the same within this and their uncertainty, which may be at most `UNSURE`.
 const SAME: f64 = 0.005;
 const UNSURE: f64 = 0.02;
-/// Largest block at which a disk's own reads and writes have no common bound.
+/// Largest block at which reads and writes of a disk without a limit have no common bound.
 const SMALL: u32 = 16 << 10;
 
-/// A step whose count keeps to a line.
+/// A step whose count stays on a line.
 struct Flat<'a> {
     step: &'a StepRecord,
     io: &'a IoWork,
@@ -65,7 +66,7 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     let (mut strong, mut weak) = (Vec::new(), Vec::new());
     let one_at_a_time = one.io.in_flight() == 1;
     if let Some(factor) = fingerprint::too_regular(intervals, level).filter(|_| one_at_a_time) {
-        strong.push(format!("latencies vary {factor:.0} times as much as so steady a count allows"));
+        strong.push(format!("latencies vary {factor:.0} times as much as such a steady count allows"));
     }
     strong.extend(fingerprint::slices(intervals));
     let others = all.iter().filter(|other| other.step.name != one.step.name);
@@ -104,7 +105,7 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     })
 }
 
-/// What another flat step has in common with this one, where nothing but a limit explains it.
+/// What another flat step has in common with this one, if only a limit explains it.
 fn shared_rate(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
     let unsure = |flat: &Flat<'_>| flat.fit.sustained.half / flat.fit.sustained.rate.max(1e-9);
     let unsure = unsure(one) + unsure(other);
@@ -113,7 +114,7 @@ fn shared_rate(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
     let (block, there) = (one.io.block_max(), other.io.block_max());
     let name = &other.step.name;
     let depth = |flat: &Flat<'_>| u64::from(flat.io.in_flight());
-    // Large reads and writes have a disk's own bandwidth in common; small ones have nothing.
+    // Large reads and writes share the disk's bandwidth; small ones share nothing.
     let is_other_way = one.io.rw.reads() != other.io.rw.reads() && block <= SMALL;
     if is(ratio) && (block != there || depth(one) != depth(other) || is_other_way) {
         return Some(format!(
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// A record of random reads: `counts` requests in each interval, of so many bytes, so many in flight.
+    /// A record of random reads: `counts` requests in each interval, with the given bytes each and number in flight.
     fn add(record: &mut Record, name: &str, block: u32, depth: u32, counts: impl Fn(u64) -> u64) {
         let work = IoWork { iodepth: depth, ..testing::io(Rw::Randread, block, Sync::None, true) };
         let step = testing::step(record, name, work, 100, 1_000_000);
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn a_disk_whose_rate_wanders_has_no_limit_at_whatever_rate() {
         let mut record = testing::empty();
-        // A second faster, a second slower: as any disk, in the mean a round number.
+        // A second faster, a second slower, as on any disk, with a round number as the mean.
         add(&mut record, "small", 4096, 32, |at| if at / 10 % 2 == 0 { 520 } else { 480 });
         add(&mut record, "larger", 16384, 32, |at| if at / 10 % 2 == 0 { 520 } else { 480 });
         assert_eq!(testing::run_along(detect, &record), []);

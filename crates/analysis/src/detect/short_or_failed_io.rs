@@ -1,7 +1,7 @@
 //! Requests failed or were cut short: the step measured a broken path, not a disk.
 //!
-//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish a broken medium from a
-//! full filesystem or a quota: the error's name does.
+//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish broken media from a full
+//! filesystem or a quota; the error's name does.
 
 use qd1_model::FindingId;
 use qd1_model::plan::Work;
@@ -20,7 +20,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     title: format!("step {} could not run", step.name),
                     evidence: step.fault.clone(),
                     advice: if is_of_program(record, step) {
-                        "Look at what the program said: the disk may have no part in it.".to_owned()
+                        "Look at what the program printed: the disk may not be the cause.".to_owned()
                     } else {
                         advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error)))
                     },
@@ -52,7 +52,7 @@ fn advice<'a>(mut errors: impl Iterator<Item = &'a str>) -> String {
     if errors.any(|error| matches!(error, "ENOSPC" | "EDQUOT")) {
         return "Free some space or raise the quota, then measure again.".to_owned();
     }
-    "Read the kernel log (dmesg) for errors of this device, and do not rely on any figure of this step.".to_owned()
+    "Read the kernel log (dmesg) for errors of this device, and do not trust any figure of this step.".to_owned()
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //!
 //! Formula: latency > 10 x p99 of the same stream and at least 2 ms (shorter ones may be the scheduler's), only where
 //! p99 is resolved. Evidence are the times at which they were issued, from `Stream::slowest`, which keeps the 32
-//! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are reported as
-//! common: the device or the machine stood still, not one file. From 50 ms up it warns.
+//! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are reported as in common: the
+//! device or the machine stood still, not just one file. From 50 ms up it warns.
 //!
-//! It cannot distinguish a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and
-//! with few operations one stall moves p99 itself and hides. Periods are not looked for here.
+//! It cannot distinguish a device that stalls from a machine that was not scheduled (`cpu_spoiled` reports that), and
+//! with few operations one stall raises p99 itself and so hides. This does not look for periods.
 
 use qd1_model::FindingId;
 use qd1_model::op::OpClass;
@@ -24,9 +24,9 @@ const LATENCY_MIN_NS: u64 = 2_000_000;
 const WARNING_NS: u64 = 50_000_000;
 /// Stalls closer than this are one event, ns.
 pub(crate) const TOGETHER_NS: u64 = 100_000_000;
-/// How many are listed at most.
+/// Number of stalls listed at most.
 const LISTED: usize = 5;
-/// Steal above which the processor is as likely a cause.
+/// From this much steal, the processor is as likely a cause.
 const STEAL_DOUBT: f64 = 0.02;
 
 /// One stall.
@@ -40,7 +40,7 @@ pub(crate) struct Stall {
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| finding(step, summary)).collect();
-    // The longest first: where several steps had stalls, that one is reported in full.
+    // The longest first: if several steps had stalls, that one is reported in full.
     found.sort_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
@@ -101,8 +101,8 @@ fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
             p99s.join(", "),
             plural(events, "separate moment")
         ),
-        advice: "Compare with the machine's log and the provider's maintenance at these times, and measure again; \
-                 programs with timeouts will feel these."
+        advice: "Compare with the machine's log and the provider's maintenance windows at these times, and measure \
+                 again; programs with timeouts may be affected."
             .to_owned(),
         ..base_finding(
             FindingId::Stalls,

@@ -1,7 +1,7 @@
-//! What kind of storage was measured, where enough was measured to say so.
+//! The kind of storage measured, if enough was measured to tell.
 //!
-//! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and what speaks most for it,
-//! or that it is unknown. A refuted label is named. Its confidence is the kind's probability.
+//! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and the strongest evidence
+//! for it, or that it is unknown. A refuted label is named. The confidence is the kind's probability.
 
 use qd1_model::FindingId;
 use qd1_model::identity::{EvidenceSource, Identity, KindProbability};
@@ -10,9 +10,9 @@ use qd1_model::{Finding, Record, Severity, Summary};
 use super::{base_finding, percent};
 use crate::identify::{PARTS_MIN, identify};
 
-/// Below this no kind is stated.
+/// Below this, no kind is stated.
 const LIKELY: f64 = 0.5;
-/// Pieces of evidence that are listed.
+/// Number of pieces of evidence listed.
 const LISTED: usize = 3;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {

@@ -1,7 +1,7 @@
-//! The control group limits I/O: what was measured is that limit, not the disk.
+//! The control group limits I/O: the run measured that limit, not the disk.
 //!
-//! Concludes from `io.max` (v2) or `blkio.throttle` (v1) of the process's group and its parents. A limit far above
-//! the disk does no harm, which this does not judge; a limit that is all `max` is none.
+//! Concludes from `io.max` (v2) or `blkio.throttle` (v1) of the process's group and its parents. A limit far above the
+//! disk does no harm; that is not judged here. A limit that is all `max` is not a limit.
 
 use qd1_model::FindingId;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -15,7 +15,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         return Vec::new();
     }
     vec![Finding {
-        title: "the control group limits I/O: figures may be those of the limit, not of the disk".to_owned(),
+        title: "the control group limits I/O: the figures may describe the limit, not the disk".to_owned(),
         evidence: limits.join("; "),
         advice: "Run outside the container or raise the limit (systemd: IOReadBandwidthMax and the like) to measure \
                  the disk."

@@ -1,12 +1,12 @@
-//! The file that reads use is not all on the disk: parts are unwritten, holes, or compressed.
+//! The file that is read is not entirely on the disk: parts are unwritten, holes, or compressed.
 //!
 //! Formula: (unwritten + hole bytes) / file, from FIEMAP after preparation. The filesystem answers such reads with
-//! zeroes and never asks the disk, so latency looks like memory's; from 1 % it warns, from 10 % it is critical.
-//! Encoded extents (compressed, encrypted) read other bytes than were asked for; from 1 % they warn. Source: kernel
-//! `filesystems/fiemap.rst` (FIEMAP_EXTENT_UNWRITTEN, FIEMAP_EXTENT_ENCODED).
+//! zeroes and never asks the disk, so latency looks like that of memory; from 1 % it warns, from 10 % it is critical.
+//! Encoded extents (compressed, encrypted) read a different amount of data than requested; from 1 % they warn. Source:
+//! kernel `filesystems/fiemap.rst` (FIEMAP_EXTENT_UNWRITTEN, FIEMAP_EXTENT_ENCODED).
 //!
-//! Reported only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay
-//! unseen; a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
+//! Reported only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) go unseen;
+//! a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
 
 use qd1_model::FindingId;
 use qd1_model::plan::{FileUse, Work};
@@ -41,7 +41,7 @@ fn missing(extents: &Extents) -> Option<Finding> {
     let absent = Bytes(extents.unwritten.0 + extents.hole.0);
     let share = absent.0 as f64 / total(extents);
     (share >= WARNING).then(|| Finding {
-        title: format!("{} of the test file is not on the disk: reading it there asks no disk", percent(share)),
+        title: format!("{} of the test file is not on the disk: reading that part involves no disk", percent(share)),
         evidence: format!(
             "{} written, {} allocated but unwritten, {} holes, in {} extents",
             extents.written, extents.unwritten, extents.hole, extents.count
@@ -59,8 +59,8 @@ fn encoded(extents: &Extents) -> Option<Finding> {
     let share = extents.encoded.0 as f64 / total(extents);
     (share >= WARNING).then(|| Finding {
         title: format!("the filesystem compresses or encodes {} of the test file", percent(share)),
-        evidence: format!("{} of extents marked encoded, in {} extents", extents.encoded, extents.count),
-        advice: "A small read then reads and decodes a larger extent. Mount without compression to measure the disk."
+        evidence: format!("{} marked as encoded; the file has {} extents", extents.encoded, extents.count),
+        advice: "Small reads then read and decode a larger extent. Mount without compression to measure the disk."
             .to_owned(),
         ..base_finding(FindingId::UnwrittenExtentsEncoded, Severity::Warning, 0.9)
     })

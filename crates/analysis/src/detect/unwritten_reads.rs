@@ -1,13 +1,14 @@
-//! Reads of space that was allocated and never written are answered without the disk, so that a benchmark on a fresh
-//! file shows figures that no disk has.
+//! Reads of space that was allocated but never written are answered without the disk, so that a benchmark on a fresh
+//! file shows figures that no disk achieves.
 //!
-//! Formula: P(written > never written) over the latencies of two steps that read one block at a time, the one from a
-//! file written whole, the other from one whose space was only allocated (Mann-Whitney, see `qd1_stats::contrast`);
+//! Formula: P(written > never written) over the latencies of two steps that read one block at a time, one from a file
+//! written in full, the other from one whose space was only allocated (Mann-Whitney, see `qd1_stats::contrast`);
 //! reported from 4 standard deviations, 85 % and a ratio of the medians of 1.4. Where the device's counters can be
-//! compared they show what answers: the filesystem if the device saw less than a tenth of the reads, else something
+//! compared, they show what answers: the filesystem if the device saw less than a tenth of the reads, else something
 //! below.
 //!
-//! It fails where the disk is as fast as an answer without it, and says nothing of holes in files that were given.
+//! It fails if the disk is as fast as an answer without it, and reports nothing about holes in files that the user
+//! gave.
 
 use qd1_model::FindingId;
 use std::cmp::Reverse;
@@ -24,14 +25,14 @@ use qd1_stats::contrast::{Sample, contrast};
 const Z_MIN: f64 = 4.0;
 const ABOVE_MIN: f64 = 0.85;
 const RATIO_MIN: f64 = 1.4;
-/// So far apart that no significance test is needed.
+/// The two are so far apart that no significance test is needed.
 const FAR_RATIO: f64 = 10.0;
 const FAR_ABOVE: f64 = 0.98;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let reads: Vec<_> = single_requests(record).filter(|(_, io)| only_reads(io) && io.rw.is_random()).collect();
     let Some((fresh, io)) = reads.iter().find(|(_, io)| io.file == FileUse::Allocated) else { return Vec::new() };
-    // Reads that did not come again, so that no cache answered them: the first of the widest.
+    // Reads that did not repeat, so that no cache answered them: the first of the widest.
     let written = reads.iter().filter(|(step, other)| {
         was_written(other) && other.blocks == io.blocks && other.arrival == io.arrival && rounds(step, other) < 0.5
     });
@@ -40,7 +41,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let (Some(nothing), Some(something)) = samples else { return Vec::new() };
     let difference = contrast(&something, &nothing);
     let ratio = something.seen(0.5) / nothing.seen(0.5).max(1.0);
-    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue makes this large a difference.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
         return Vec::new();
@@ -60,7 +61,8 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             format_estimate(&something.at(0.5)),
             percent(difference.above)
         ),
-        advice: "Write a file whole before reading it, as qd1 does; figures of benchmarks that did not are fantasy."
+        advice: "Write the whole file before reading it, as qd1 does; figures of benchmarks that did not are \
+                 meaningless."
             .to_owned(),
         ..base_finding(FindingId::UnwrittenReads, Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
     }]
@@ -70,7 +72,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 fn answered_by(record: &Record, step: &StepRecord) -> &'static str {
     match counters(record, step) {
         Some(device) if device.counted.reads * 10 < device.asked_reads => "by the filesystem",
-        Some(_) => "below, without the disk",
+        Some(_) => "below the filesystem, without the disk",
         None => "without the disk",
     }
 }
@@ -81,7 +83,7 @@ mod tests {
     use crate::testing;
     use qd1_model::plan::{Rw, Sync};
 
-    /// Written data read in 100 us, and space that was only allocated in `fresh_ns`.
+    /// Written data is read in 100 us, and space that was only allocated in `fresh_ns`.
     fn reading(fresh_ns: u64) -> Record {
         let mut record = testing::record();
         record.steps[0].streams[0].bytes.0 /= 100;

@@ -1,7 +1,7 @@
-//! A place is so fast that a step's ramp would have used up what the step may write or read.
+//! The storage is so fast that a step's ramp would have used up all that the step may write or read.
 //!
-//! Concludes from [`StepRecord::is_without_ramp`](qd1_model::record::StepRecord): the runner measured these steps again from
-//! their beginning. Their first requests, which met an empty queue, are among the figures.
+//! Concludes from [`StepRecord::is_without_ramp`](qd1_model::record::StepRecord): the runner measured these steps again
+//! from their beginning. Their first requests, which met an empty queue, are included in the figures.
 
 use qd1_model::FindingId;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -15,9 +15,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         return Vec::new();
     }
     vec![Finding {
-        title: "some steps were measured without a ramp, which would have used up their io_size".to_owned(),
+        title: "some steps were measured without a ramp, because the ramp would have used up their io_size".to_owned(),
         evidence: steps.join(", "),
-        advice: "Their first requests, with an empty queue, are among the figures; a larger io_size leaves them out."
+        advice: "Their first requests, sent to an empty queue, are included in the figures; a larger io_size leaves \
+                 them out."
             .to_owned(),
         ..base_finding(FindingId::WithoutRamp, Severity::Info, 1.0)
     }]

@@ -1,4 +1,4 @@
-//! Figures that differ between kinds of storage, taken from what steps were planned to do.
+//! Figures that differ between kinds of storage, derived from what the steps were planned to do.
 
 use qd1_model::hist::coarse_low_ns;
 use qd1_model::op::OpClass;
@@ -22,13 +22,13 @@ pub(super) struct Feature {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct FeatureSet {
     pub(super) features: Vec<Feature>,
-    /// How many different things were measured: several figures of one step are one.
+    /// How many different things were measured; several figures of one step count as one.
     pub(super) parts: u32,
-    /// What could not be looked at, in words.
+    /// What could not be examined, in words.
     pub(super) missing: Vec<String>,
-    /// Share of their time that workers waited for a processor, where that is much; else 0.
+    /// Share of their time that workers waited for a processor, if it is large; else 0.
     pub(super) waited: f64,
-    /// Whether a limit of requests a second decides how long they take.
+    /// Whether a limit on requests per second decides how long they take.
     pub(super) limited: bool,
 }
 
@@ -38,13 +38,13 @@ const REQUESTS_MIN: u64 = 60;
 const SMALL: u32 = 4096;
 const MIDDLE: u32 = 64 << 10;
 const LARGE: u32 = 1 << 20;
-/// A part of the file so small that a head hardly moves in it, against all of it.
+/// A part of the file so small that a disk head hardly moves within it, relative to the whole file.
 const NEAR: f64 = 1.0 / 16.0;
 /// Least and most requests in flight that count as a deep queue.
 const DEEP: std::ops::RangeInclusive<u32> = 16..=64;
-/// A request this many times as slow as half of the others went another way.
+/// A request this many times as slow as the median took a different path.
 const SLOW: f64 = 3.0;
-/// One this many times as slow was held up.
+/// A request this many times as slow was held up.
 const STALLED: f64 = 10.0;
 /// Shares below these count as none: too few requests, or none at all.
 const SLOW_MIN: f64 = 1e-5;
@@ -55,9 +55,9 @@ const WANDER_MIN: f64 = 0.005;
 const BLOCKS: std::ops::RangeInclusive<usize> = 6..=24;
 /// Workers that wait for a processor longer than this share of their time measure the processor as well.
 const WAITED_MIN: f64 = 0.1;
-/// Figures that a worker without a processor spoils as a busy disk does.
+/// Figures that a worker without a processor spoils in the same way as a busy disk.
 const UNSTEADY: [&str; 5] = ["read_tail", "slow_share", "stall_share", "wander", "flush_tail"];
-/// The figures that each thing is measured by.
+/// The figures by which each thing is measured.
 const PARTS: [&[&str]; 6] = [
     &["read_median", "read_low", "read_tail", "slow_share", "stall_share", "wander"],
     &["near_far"],
@@ -66,14 +66,14 @@ const PARTS: [&[&str]; 6] = [
     &["size_slope"],
     &["write_read", "flush", "flush_tail"],
 ];
-/// Reads that are faster, 5,000 a second, are memory's: that too gains nothing.
+/// Faster reads, at 5,000 a second, come from memory, which gains nothing either.
 const LIMITED_MIN_NS: f64 = 200e3;
-/// Less than this many times as fast is no faster.
+/// A factor below this does not count as faster.
 const GAIN_MIN: f64 = 1.25;
 /// Requests in such a block.
 const BLOCK_REQUESTS: u64 = 30;
 
-/// A step that measured, with what it was to do.
+/// A step that measured something, with what it was planned to do.
 struct Step<'a> {
     work: &'a IoWork,
     stream: &'a Stream,
@@ -100,8 +100,8 @@ impl Step<'_> {
     }
 }
 
-/// The steps of `record` with operations of `class`: closed loop, nothing beside them, not counting those too short to
-/// say anything.
+/// The steps of `record` with operations of `class`: closed loop, with no load beside them, leaving out those too short
+/// to say anything.
 fn steps(record: &Record, class: OpClass) -> Vec<Step<'_>> {
     let of = |step| {
         let step: &qd1_model::record::StepRecord = step;
@@ -125,12 +125,12 @@ pub(super) fn collect(record: &Record) -> FeatureSet {
     if reads.iter().any(|step| !step.direct) && !reads.iter().any(|step| step.direct) {
         found.missing.push("the disk's own reads: there is no O_DIRECT here, so the page cache answered".to_owned());
     }
-    // A page cache in front would be measured instead.
+    // Otherwise a page cache in front would be measured.
     let one = |step: &&Step<'_>| step.direct && step.in_flight() == 1;
     let random = |step: &&Step<'_>| matches!(step.work.order, Order::Random | Order::RandomFull);
     let pure = |step: &&Step<'_>| !step.work.rw.writes() || step.work.rwmixread == 100;
     let small = || reads.iter().filter(one).filter(random).filter(|step| step.block() == SMALL);
-    // Over the largest part of the file; reads alone, if there is such a step.
+    // Over the largest part of the file; only reads, if there is such a step.
     let far = small().max_by_key(|step| (pure(step), step.work.size.0));
     if let Some(far) = far {
         of_reads(&mut found, far);
@@ -151,20 +151,22 @@ pub(super) fn collect(record: &Record) -> FeatureSet {
     found.waited = waited(record);
     if found.waited > 0.0 {
         let share = share(found.waited);
-        let why = format!("the workers waited for a processor {share} of their time, which resembles an unsteady disk");
+        let why =
+            format!("the workers waited for a processor {share} of their time, which looks like an unsteady disk");
         found.missing.push(format!("how steady the disk itself is: {why}"));
         found.features.retain(|feature| !UNSTEADY.contains(&feature.name));
     }
     found.limited = is_limited(&found.features);
     if found.limited {
-        let why = "reads are equally fast one at a time and with many in flight, in order and at random";
-        found.missing.push(format!("what is behind a limit on requests: {why}"));
+        let why = "reads are no faster with many in flight than one at a time, and no faster in order than at random";
+        found.missing.push(format!("which kind of disk is behind a limit on requests: {why}"));
     }
     found.parts = parts(&found.features);
     found
 }
 
-/// Whether neither more requests in flight nor reading in order makes reads any faster: one head gains by both.
+/// Whether neither more requests in flight nor reading in order makes reads any faster: a disk with a single head gains
+/// from both.
 fn is_limited(features: &[Feature]) -> bool {
     let value = |name| features.iter().find(|feature| feature.name == name).map(|feature| feature.value);
     let gains_nothing = |name| value(name).is_some_and(|gain| gain < GAIN_MIN);
@@ -192,7 +194,7 @@ fn waited(record: &Record) -> f64 {
     if mean >= WAITED_MIN { mean } else { 0.0 }
 }
 
-/// Everything that random reads, one at a time, show by themselves.
+/// Everything that random reads, one at a time, show on their own.
 fn of_reads(found: &mut FeatureSet, far: &Step<'_>) {
     let lat = &far.stream.lat;
     let median = far.median_ns().max(1.0);
@@ -200,16 +202,16 @@ fn of_reads(found: &mut FeatureSet, far: &Step<'_>) {
     let mut add = |name, value: f64, text: String| found.features.push(Feature { name, value, text });
     add("read_median", median, format!("random 4 KiB reads take {}", format_ns(median)));
     let low = ratio(0.05);
-    add("read_low", low, format!("the fastest 5 % of them take {low:.2} of that"));
+    add("read_low", low, format!("the fastest 5 % of them take {low:.2} times as long"));
     let tail = ratio(0.99);
     add("read_tail", tail, format!("one in a hundred takes {tail:.1} times as long"));
     let slow = lat.count_above((SLOW * median) as u64) as f64 / lat.count() as f64;
     add("slow_share", slow.max(SLOW_MIN), format!("{} take more than {SLOW} times as long", share(slow)));
     let held = held_share(lat, STALLED * median);
-    add("stall_share", held.max(STALLED_MIN), format!("{} of the time goes to reads held up", share(held)));
+    add("stall_share", held.max(STALLED_MIN), format!("{} of the time goes to reads that were held up", share(held)));
     match wander(far.intervals, OpClass::Read) {
         Some(wander) => {
-            let text = format!("their level wanders by {:.1} % within the step", wander * 100.0);
+            let text = format!("their latency wanders by {:.1} % within the step", wander * 100.0);
             add("wander", wander.max(WANDER_MIN), text);
         }
         None => found.missing.push("how steady it is: the step was too short".to_owned()),
@@ -227,7 +229,7 @@ fn held_share(lat: &Hist, beyond_ns: f64) -> f64 {
     if all > 0.0 { held / all } else { 0.0 }
 }
 
-/// By how much (standard deviation of the logarithm) the median of blocks of time moves beyond what chance makes of
+/// By how much (standard deviation of the logarithm) the median of blocks of time moves beyond what chance explains for
 /// so many operations.
 fn wander(intervals: &[Interval], class: OpClass) -> Option<f64> {
     let ops = |interval: &Interval| of_class(interval, class).map_or(0, |stream| stream.ios);
@@ -300,7 +302,7 @@ fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
         found.missing.push("what a deep queue gains: there are no random reads with many in flight".to_owned());
         return;
     };
-    // Reads that share their step with writes have not the whole of its time.
+    // Reads that share their step with writes do not have all of its time.
     let alone = 1e9 / far.stream.lat.mean_ns().max(1.0);
     let value = deep.rate() / alone;
     let text = format!("with {} in flight, {value:.1} times as many reads a second as with one", deep.in_flight());
@@ -313,7 +315,7 @@ fn slope(found: &mut FeatureSet, small: Option<&Step<'_>>, large: Option<&Step<'
         return;
     };
     let bytes = f64::from(large.block() - small.block());
-    // Where size makes no difference at all the rate is beyond what any link has.
+    // If size makes no difference at all, the rate is beyond that of any link.
     let value = ((large.median_ns() - small.median_ns()) / bytes).max(0.01);
     let text = format!("each extra byte costs {value:.2} ns ({}, one request at a time)", format_rate(1e9 / value));
     found.features.push(Feature { name: "size_slope", value, text });
@@ -330,13 +332,13 @@ fn commits(found: &mut FeatureSet, far: Option<&Step<'_>>, commits: &[Step<'_>])
     let [write_ns, sync_ns] = [write, sync].map(|part| part.quantile(0.5).max(1) as f64);
     let tail = step.stream.lat.quantile(0.99) as f64 / step.median_ns().max(1.0);
     let mut add = |name, value: f64, text: String| found.features.push(Feature { name, value, text });
-    // Beside the level of reads only the ratio is news.
+    // Given the level of reads, only the ratio adds information.
     if let Some(far) = far {
         let (value, time) = (write_ns / far.median_ns().max(1.0), format_ns(write_ns));
         add("write_read", value, format!("direct 4 KiB writes take {time}, {} as long as reads", times(value)));
     }
-    add("flush", sync_ns, format!("the flush behind each takes {}", format_ns(sync_ns)));
-    add("flush_tail", tail, format!("one commit in a hundred takes {tail:.1} times as long as half of them"));
+    add("flush", sync_ns, format!("the flush after each takes {}", format_ns(sync_ns)));
+    add("flush_tail", tail, format!("one commit in a hundred takes {tail:.1} times as long as the median"));
 }
 
 fn times(value: f64) -> String {

@@ -1,28 +1,28 @@
 //! The table of kinds (`kinds.tsv`) and the likelihood of a figure under each of its classes.
 //!
-//! A published range [low, high] stands for a uniform law of the figure's logarithm with soft ends: convolved with a
-//! normal law of the feature's shoulder it has a density in closed form,
-//! (Phi((x - low) / s) - Phi((x - high) / s)) / (high - low). A share (OUTSIDE in the table) is spread over all that
-//! the figure can be at all, since no table knows every device: no single figure excludes a class.
+//! A published range [low, high] is taken as a uniform distribution of the figure's logarithm with soft ends: convolved
+//! with a normal distribution of the feature's shoulder, it has a density in closed form,
+//! `(Phi((x - low) / s) - Phi((x - high) / s)) / (high - low)`. A share (OUTSIDE in the table) is spread over all values
+//! that the figure can take, since no table covers every device: no single figure rules out a class.
 
 use std::sync::LazyLock;
 
 use qd1_model::identity::StorageKind;
 
-/// Ranges are taken to be at least this wide, powers of ten: published ones say less of the spread than they seem to.
+/// Ranges are taken to be at least this wide, in powers of ten: published ones understate the spread.
 const WIDTH_MIN: f64 = 0.04;
 
-/// A figure, what it can be (powers of ten), and how soft the ends of its ranges are.
+/// A figure, its possible values (powers of ten), and how soft the ends of its ranges are.
 struct Domain {
     name: &'static str,
     least: f64,
     most: f64,
     shoulder: f64,
-    /// Share of devices that no range describes.
+    /// Share of devices outside all ranges.
     outside: f64,
 }
 
-/// A sort of device within a kind.
+/// A class of device within a kind.
 pub(super) struct Class {
     pub(super) name: &'static str,
     pub(super) kind: StorageKind,
@@ -61,7 +61,7 @@ fn read(text: &'static str) -> Option<Table> {
                 let kind = StorageKind::ALL.into_iter().find(|known| known.name() == kind)?;
                 table.classes.push(Class { name, kind, weight: weight.parse().ok()? });
             }
-            // A range without a source is none.
+            // A range without a source is ignored.
             ["range", class, feature, low, high, source] if !source.is_empty() => {
                 table.ranges.push(Range { class, feature, low: ten(low)?, high: ten(high)? });
             }
@@ -80,7 +80,7 @@ impl Table {
         let middle = f64::midpoint(range.low, range.high);
         let half = ((range.high - range.low) / 2.0).max(WIDTH_MIN / 2.0);
         let (low, high) = (middle - half, middle + half);
-        // Values at the ends of what can be are those beyond as well, so a range that reaches an end has no shoulder
+        // Values at the ends of the possible range include those beyond, so a range that reaches an end has no shoulder
         // there.
         let from_low = if range.low <= domain.least { 1.0 } else { phi((x - low) / domain.shoulder) };
         let to_high = if range.high >= domain.most { 0.0 } else { phi((x - high) / domain.shoulder) };
@@ -95,8 +95,8 @@ impl Table {
     }
 }
 
-/// The normal law's distribution function: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17 (error
-/// below 7.5e-8).
+/// The normal distribution function: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17 (error below
+/// 7.5e-8).
 fn phi(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let terms = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
@@ -145,7 +145,7 @@ mod tests {
                 let at = |step: i32| 10f64.powf(domain.least + (f64::from(step) + 0.5) * width);
                 let density = |step| table.log_likelihood(class, domain.name, at(step)).unwrap().exp();
                 let area: f64 = (0..steps).map(density).sum::<f64>() * width;
-                // A range that ends near what can be at all loses some of its shoulder to what cannot.
+                // A range that ends near the limit of the possible values loses some of its shoulder beyond it.
                 assert!((0.85..1.05).contains(&area), "{} {}: {area}", class.name, domain.name);
             }
         }

@@ -1,7 +1,7 @@
 //! What devices, drivers and firmware claim to be, and the layers that this machine's own kernel adds.
 //!
-//! The two differ. A label is a claim: in a virtual machine the host writes it. A layer of this kernel (a loop
-//! device, zram, tmpfs, an NFS client) is not claimed, it is what the requests go through.
+//! The two differ. A label is a claim: in a virtual machine the host writes it. A layer of this kernel (a loop device,
+//! zram, tmpfs, an NFS client) is not a claim: requests actually go through it.
 
 use std::sync::LazyLock;
 
@@ -48,7 +48,7 @@ impl Label {
 /// Transports whose other end is another machine; this kernel speaks the network's protocol itself.
 const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp", "nvme-rdma", "nvme-fc"];
 
-/// The kind that this machine's own kernel makes of it, with what that rests on: the first such layer from the top.
+/// The kind that this machine's own kernel provides, with the reason: the first such layer from the top.
 pub(super) fn structure(environment: &Environment) -> Option<(StorageKind, String)> {
     let fs = &environment.filesystem;
     match fs.class {
@@ -62,13 +62,13 @@ pub(super) fn structure(environment: &Environment) -> Option<(StorageKind, Strin
         _ => {}
     }
     environment.devices.iter().find_map(|device| match device.kind.as_str() {
-        "loop" => Some((StorageKind::FileBacked, format!("{} is a loop device: a file is behind it", device.name))),
+        "loop" => Some((StorageKind::FileBacked, format!("{} is a loop device backed by a file", device.name))),
         "zram" | "ram" => Some((StorageKind::Ram, format!("{} is in memory ({})", device.name, device.kind))),
         _ if NETWORK_TRANSPORTS.contains(&device.transport.as_str()) => Some((
             StorageKind::NetworkBlock,
             format!("{} is reached over a network ({})", device.name, device.transport),
         )),
-        _ if device.transport == "pmem" => Some((StorageKind::Ram, format!("{} is memory that lasts", device.name))),
+        _ if device.transport == "pmem" => Some((StorageKind::Ram, format!("{} is persistent memory", device.name))),
         _ => None,
     })
 }
@@ -87,16 +87,16 @@ pub(super) fn labels(environment: &Environment) -> Vec<Label> {
     let is_container_only = !virtualization.contains(" on ") && CONTAINERS.contains(&virtualization);
     let is_virtual = !matches!(hypervisor, "" | "none") && !is_container_only;
     if virtualization == "none" {
-        add("own_machine", "no hypervisor is seen".to_owned());
+        add("own_machine", "no hypervisor was detected".to_owned());
     }
     if is_virtual && CLOUDS.iter().any(|cloud| environment.vendor.contains(cloud)) {
-        add("cloud", format!("the machine is {}'s", environment.vendor));
+        add("cloud", format!("the machine is hosted by {}", environment.vendor));
     }
     if environment.filesystem.class == FilesystemClass::Fuse {
-        add("fuse", format!("{} is served by a program", environment.filesystem.kind));
+        add("fuse", format!("{} is served by a user-space program", environment.filesystem.kind));
     }
     if environment.devices.iter().any(|device| device.kind == "md") {
-        add("md", "the kernel makes an array of several devices".to_owned());
+        add("md", "the kernel combines several devices into an array".to_owned());
     }
     if let Some(device) = environment.devices.iter().rev().find(|device| device.kind == "disk") {
         of_device(&mut add, device, is_virtual);
@@ -141,21 +141,21 @@ fn of_device(add: &mut impl FnMut(&'static str, String), device: &Device, is_vir
     };
     let rotates = device.rotational == Some(true);
     if names(VOLUMES) {
-        return add("volume_model", named("a cloud's volume by its name"));
+        return add("volume_model", named("a cloud volume, going by its name"));
     }
     if names(LOCAL_DISKS) {
-        return add("nvme_local_model", named("the cloud's local disk by its name"));
+        return add("nvme_local_model", named("the cloud's local disk, going by its name"));
     }
     let is_raid = RAID_DRIVERS.iter().any(|driver| transport.contains(driver));
     match transport {
-        "nvme" if is_virtual => add("nvme_in_a_vm", named("an NVMe device, as the host presents it")),
+        "nvme" if is_virtual => add("nvme_in_a_vm", named("an NVMe device as presented by the host")),
         "nvme" => add("nvme", named("an NVMe device")),
         _ if is_raid || (names(RAID_MODELS) && !is_virtual) => {
             add("raid_controller", named("behind a RAID controller"))
         }
         "virtio" | "xen" | "scsi (virtio_scsi)" | "vmbus" => of_virtual(add, device),
         _ if is_virtual || names(&["qemu", "vmware", "vbox", "msft", "virtual"]) => of_virtual(add, device),
-        "mmc" => add("mmc", named("a card")),
+        "mmc" => add("mmc", named("an SD or eMMC card")),
         "scsi (usb)" | "scsi (usb-storage)" | "scsi (uas)" => add("usb", named("behind USB")),
         "scsi (ahci)" | "scsi (ata_piix)" if rotates => add("ahci_rotating", named("a SATA disk that says it rotates")),
         "scsi (ahci)" | "scsi (ata_piix)" => add("ahci_flash", named("a SATA disk that says it does not rotate")),
@@ -175,7 +175,7 @@ fn of_virtual(add: &mut impl FnMut(&'static str, String), device: &Device) {
     add("virtual", format!("{name} is a virtual disk ({transport})"));
     match device.rotational {
         Some(true) => add("virtual_rotating", format!("{name} says it rotates, as virtual disks do by default")),
-        Some(false) => add("virtual_flash", format!("{name} says it does not rotate: the host's word for it")),
+        Some(false) => add("virtual_flash", format!("{name} says it does not rotate, as set by the host")),
         None => {}
     }
 }
@@ -220,7 +220,7 @@ mod tests {
             names(&with("scsi (virtio_scsi)", "QEMU QEMU HARDDISK", false, "kvm")),
             ["virtual", "virtual_flash"]
         );
-        // A container of a machine without a hypervisor has that machine's disks.
+        // A container on a machine without a hypervisor has that machine's disks.
         assert_eq!(names(&with("nvme", "", false, "docker")), ["nvme"]);
         assert_eq!(names(&with("nvme", "", false, "docker on kvm")), ["nvme_in_a_vm"]);
     }

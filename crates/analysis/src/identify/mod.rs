@@ -1,10 +1,10 @@
-//! What kind of storage a Record was measured on: probabilities, and what speaks for and against each kind.
+//! What kind of storage a Record was measured on: probabilities, with the evidence for and against each kind.
 //!
 //! A log-likelihood model (docs/method.md). Each kind has classes with published ranges of figures (`kinds.tsv`);
-//! within a class the figures count as independent, with their logarithms shortened ([`TEMPER`]) for what they share.
-//! Labels (`labels.tsv`) count little, so that what was measured outranks them. What this machine's own kernel serves
-//! itself (loop, zram, tmpfs, NFS) is known and not inferred. Where little was measured the probabilities are drawn
-//! closer to each other.
+//! within a class the figures count as independent, with their logarithms scaled down ([`TEMPER`]) because they are
+//! correlated. Labels (`labels.tsv`) count little, so that measurements outrank them. What this machine's own kernel
+//! serves itself (loop, zram, tmpfs, NFS) is known and not inferred. If little was measured, the probabilities are
+//! drawn closer to each other.
 
 mod features;
 mod kinds;
@@ -19,26 +19,27 @@ use labels::{Label, labels, structure};
 
 /// Weight of a figure's logarithm: figures of one device depend on each other more than those of different devices do.
 const TEMPER: f64 = 0.6;
-/// Most that all labels together may speak for a kind against the average (natural logarithm: a factor of 90).
+/// The most that all labels together may count for a kind, compared with the average (natural logarithm: a factor of
+/// 90).
 const LABELS_MAX: f64 = 4.5;
-/// With this many different things measured the probabilities stand as they are; with fewer they are drawn together.
+/// With this many different things measured the probabilities are used unchanged; with fewer they are drawn together.
 const PARTS_ENOUGH: u32 = 6;
 /// Fewest things measured for a [`Finding`](qd1_model::Finding).
 pub(crate) const PARTS_MIN: u32 = 5;
-/// What is left of the trust in figures where workers waited for a processor all the time.
+/// The remaining weight of figures if workers waited for a processor all the time.
 const TRUST_MIN: f64 = 0.5;
-/// What is left of it where a limit of requests a second decides how long they take.
+/// Their remaining weight if a limit on requests per second decides how long requests take.
 const TRUST_LIMITED: f64 = 0.5;
-/// What is left to the other kinds where the kernel itself is the storage.
+/// Probability left to the other kinds if the kernel itself is the storage.
 const STRUCTURE_DOUBT: f64 = 0.03;
 /// A label that is this many times as likely on a kind claims that kind.
 const SAYS: f64 = 3.0;
-/// A kind below this is contradicted.
+/// A kind less probable than this is contradicted.
 const CONTRADICTED: f64 = 0.1;
 
 const KINDS: usize = StorageKind::ALL.len();
 
-/// Identifies the storage of `record`; nothing where neither measurements nor this kernel's layers allow a conclusion.
+/// Identifies the storage of `record`; nothing if neither measurements nor this kernel's layers allow a conclusion.
 #[must_use]
 pub fn identify(record: &Record) -> Option<Identity> {
     let FeatureSet { features, parts, missing, waited, limited } = collect(record);
@@ -70,8 +71,8 @@ pub fn identify(record: &Record) -> Option<Identity> {
     Some(Identity { kinds, evidence, contradictions, missing, measured: parts })
 }
 
-/// Probabilities by figures alone, the likeliest kind first: names and values as in `kinds.tsv`. `doubts` draws them together
-/// where few of the things that [`identify`] measures are among them.
+/// Probabilities by figures alone, the likeliest kind first: names and values as in `kinds.tsv`. `doubts` draws them
+/// together if few of the things that [`identify`] measures are among them.
 #[must_use]
 pub fn by_figures(figures: &[(&'static str, f64)], doubts: bool) -> Vec<KindProbability> {
     let features = figures.iter().map(|(name, value)| Feature { name, value: *value, text: String::new() });
@@ -80,12 +81,12 @@ pub fn by_figures(figures: &[(&'static str, f64)], doubts: bool) -> Vec<KindProb
     likeliest_first(doubted(normalized(Measured::of(&features).kinds), trust))
 }
 
-/// How far probabilities stand as they are, with so many things measured.
+/// How far probabilities are used unchanged with this many things measured.
 fn trust(parts: u32) -> f64 {
     (f64::from(parts) / f64::from(PARTS_ENOUGH)).min(1.0)
 }
 
-/// Drawn towards all kinds alike by what is missing of `trust`.
+/// Drawn evenly towards all kinds by what is missing from `trust`.
 fn doubted(probabilities: [f64; KINDS], trust: f64) -> [f64; KINDS] {
     probabilities.map(|p| p * trust + (1.0 - trust) / KINDS as f64)
 }
@@ -102,7 +103,7 @@ fn index(kind: StorageKind) -> usize {
     kind as usize
 }
 
-/// Probabilities from logarithms that are right up to a common constant.
+/// Probabilities from logarithms that are known up to a common constant.
 fn normalized(logs: [f64; KINDS]) -> [f64; KINDS] {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logs.map(|log| (log - most).exp());
@@ -114,11 +115,11 @@ fn normalized(logs: [f64; KINDS]) -> [f64; KINDS] {
     weights.map(|weight| weight / sum)
 }
 
-/// Log-likelihoods of what was measured.
+/// Log-likelihoods of the measurements.
 struct Measured {
-    /// Of each kind, over its classes.
+    /// Of each kind, combined over its classes.
     kinds: [f64; KINDS],
-    /// Each class with its share of its kind after all figures.
+    /// Each class with its share of its kind, given all figures.
     classes: Vec<(&'static Class, f64)>,
 }
 
@@ -136,7 +137,7 @@ impl Measured {
         Self { kinds, classes }
     }
 
-    /// What one figure says of each kind, in the classes that all figures together leave.
+    /// What one figure says about each kind, given the weights of its classes by all figures together.
     fn evidence(&self, feature: &Feature) -> KindEvidence {
         let of = |kind: StorageKind| {
             let classes = self.classes.iter().filter(|(class, _)| class.kind == kind);
@@ -166,7 +167,7 @@ fn against_average(logs: [f64; KINDS]) -> Vec<KindWeight> {
     StorageKind::ALL.into_iter().zip(logs).map(|(kind, log)| KindWeight { kind, weight: log - mean }).collect()
 }
 
-/// What all labels say together, within [`LABELS_MAX`].
+/// What all labels say together, limited to [`LABELS_MAX`].
 fn sum_of_labels(labels: &[Label]) -> [f64; KINDS] {
     let sums = StorageKind::ALL.map(|kind| labels.iter().map(|label| label.log_factor(kind)).sum::<f64>());
     sums.map(|sum| sum.clamp(-LABELS_MAX, LABELS_MAX))
@@ -194,7 +195,7 @@ fn of_structure(kind: StorageKind, text: String) -> KindEvidence {
     }
 }
 
-/// Labels that the measurements refute, and what shows through a layer of this kernel.
+/// Labels that the measurements refute, and what is visible through a layer of this kernel.
 fn contradictions(
     evidence: &[KindEvidence],
     labels: &[Label],
@@ -207,7 +208,7 @@ fn contradictions(
         return Vec::new();
     }
     let mut said = Vec::new();
-    // The figure that speaks loudest against a kind.
+    // The figure that is the strongest evidence against a kind.
     let against = |kind: StorageKind| {
         let figures = evidence.iter().filter(|one| one.source == EvidenceSource::Measured);
         figures.min_by(|a, b| a.weights[index(kind)].weight.total_cmp(&b.weights[index(kind)].weight))
@@ -215,7 +216,7 @@ fn contradictions(
     let claims = |label: &Label, kind: StorageKind| label.log_factor(kind) >= SAYS.ln();
     for label in labels {
         let meant: Vec<StorageKind> = StorageKind::ALL.into_iter().filter(|kind| claims(label, *kind)).collect();
-        // Without the labels, since a label must not defend itself.
+        // Without the labels, since a label must not support itself.
         let alone = normalized(measured.kinds);
         let is_refuted = !meant.is_empty() && meant.iter().all(|kind| alone[index(*kind)] < CONTRADICTED / 2.0);
         let likeliest = meant.iter().max_by(|a, b| label.log_factor(**a).total_cmp(&label.log_factor(**b)));
@@ -229,7 +230,7 @@ fn contradictions(
     if let Some((kind, text)) = structure {
         let top = StorageKind::ALL.into_iter().max_by(|a, b| inferred[index(*a)].total_cmp(&inferred[index(*b)]));
         if let Some(top) = top.filter(|top| top != kind && inferred[index(*kind)] < CONTRADICTED) {
-            said.push(format!("{text}; what answers behaves like: {}", top.title()));
+            said.push(format!("{text}; the storage behaves like: {}", top.title()));
         }
     }
     said

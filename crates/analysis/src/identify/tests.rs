@@ -143,8 +143,14 @@ fn behind_a_limit_of_requests_no_kind_is_sure() {
     let limited = record([1_840_000, 1_830_000, 1_600_000, 1_850_000, 1_860_000], (1_900_000, 7_000), 1);
     let identity = identify(&limited).unwrap();
     assert!(identity.kinds[0].probability < 0.6, "{:?}", identity.kinds);
-    assert!(identity.missing.iter().any(|one| one.starts_with("what is behind a limit")), "{:?}", identity.missing);
+    assert!(
+        identity.missing.iter().any(|one| one.starts_with("which kind of disk is behind a limit")),
+        "{:?}",
+        identity.missing
+    );
     // One head gains by reading in order.
     let head = record([6_000_000, 4_600_000, 80_000, 6_300_000, 12_000_000], (90_000, 8_300_000), 1);
-    assert!(!identify(&head).unwrap().missing.iter().any(|one| one.starts_with("what is behind a limit")));
+    assert!(
+        !identify(&head).unwrap().missing.iter().any(|one| one.starts_with("which kind of disk is behind a limit"))
+    );
 }

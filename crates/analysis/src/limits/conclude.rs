@@ -13,7 +13,7 @@ use super::tiers;
 
 /// Two rates are the same when they differ by no more than this beyond their own uncertainty.
 const SAME: f64 = 0.012;
-/// Figures less certain than this, together, prove nothing by agreeing.
+/// Figures that together are less certain than this prove nothing by agreeing.
 const UNSURE: f64 = 0.06;
 /// Block sizes of the table of what binds where.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -23,7 +23,7 @@ const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 pub struct Measured {
     /// Which requests.
     pub direction: Direction,
-    /// What for.
+    /// Its purpose.
     pub role: Role,
     /// Block size, bytes.
     pub block: u32,
@@ -36,7 +36,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From a step of a Record; nothing for steps of other procedures.
+    /// From a step of a Record; `None` for steps of other procedures.
     pub fn of(plan: &StepPlan, step: &StepRecord) -> Option<Self> {
         let (direction, role) = Probe::parse(&step.name)?;
         let Work::Io(work) = &plan.work else { return None };
@@ -66,8 +66,8 @@ impl Measured {
     }
 }
 
-/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they are no
-/// throughput, and nothing but the slowest of them may come for long.
+/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they do not count as
+/// throughput, and for a long time only the slowest of them may arrive.
 fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
     let of = |interval: &Interval| interval.streams.iter().map(|stream| stream.ios).sum::<u64>();
     let total: u64 = intervals.iter().map(of).sum();
@@ -76,12 +76,12 @@ fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
         count += of(interval);
         count + in_flight <= total
     });
-    // So few requests that most are the last: all of them are needed.
+    // There are so few requests that most are among the last, so all of them are needed.
     let enough = before.count().max(intervals.len() / 2);
     &intervals[..enough.min(intervals.len().saturating_sub(1))]
 }
 
-/// Concludes limits from a Record of the procedure, a stored one as well.
+/// Concludes limits from a Record of the procedure, including a stored one.
 #[must_use]
 pub fn of_record(record: &Record) -> Limits {
     let steps = record.plan.steps.iter().zip(&record.steps);
@@ -140,7 +140,7 @@ fn evidence_for(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     if let Some(other) = find(other)
         && let (Some((there, there_error)), Some(wide)) = (other.iops(), find(Role::Large).and_then(Measured::fit))
     {
-        // Requests bind at 256 KiB too, or bytes at 4 KiB: this quantity was not the one that held it back.
+        // Requests also bind at 256 KiB, or bytes at 4 KiB: this quantity was not the one that held it back.
         let ratio = match quantity {
             Quantity::Bytes => rate / there,
             Quantity::Requests => rate * f64::from(main.block) / wide.sustained.rate,
@@ -157,8 +157,8 @@ fn evidence_for(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
         && let Some((there, there_error)) = check.iops()
     {
         let change = there / rate - 1.0;
-        // Latency that binds would give more. Less is an effect of the disk or of the machine, and no evidence either
-        // way.
+        // If latency were the limit, throughput would rise. A fall is an effect of the disk or machine, and not
+        // evidence either way.
         let unsure = error + there_error;
         let is_same = change + unsure <= SAME || change <= SAME + unsure && unsure <= UNSURE;
         add("same_at_other_depth", is_same, format!("{:+.1} % at twice the depth", change * 100.0));
@@ -174,11 +174,11 @@ fn evidence_for(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
         add(
             "same_at_other_size",
             is_same,
-            format!("{:+.1} % against what the limits allow at {block}", change * 100.0),
+            format!("{:+.1} % compared with what the limits allow at {block}", change * 100.0),
         );
     }
     for (id, role) in [("same_at_other_size", size), ("same_at_other_depth", depth)] {
-        // A test that could not be made, because a fast disk finished too soon, is no evidence.
+        // A test that could not be made because a fast disk finished too soon is not evidence.
         if !evidence.iter().any(|one| one.id == id) {
             let text = if find(role).is_some() { "too short to tell" } else { "not measured" };
             evidence.push(Evidence { id: id.to_owned(), speaks_for: false, text: text.to_owned() });
@@ -188,7 +188,7 @@ fn evidence_for(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     evidence
 }
 
-/// Reads and writes together: limited where their sum is what one direction's limit, or both limits, would allow.
+/// Reads and writes together: limited if their sum is what the limit of one direction, or both limits, would allow.
 fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
     let quantity = main.role.quantity();
     let of =
@@ -196,7 +196,7 @@ fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence>
     let known = |direction| of(direction).filter(|(_, reached)| *reached).map(|(rate, _)| rate);
     let sum = fit.sustained;
     let (read, write) = (known(Direction::Read), known(Direction::Write));
-    // Which request is a read is drawn by lot, so that the sum of two budgets is known less well than either.
+    // Whether a request is a read is random, so the sum of two budgets is less certain than either.
     let same = (2.0 * SAME + sum.half / sum.rate.max(1e-9)).min(UNSURE);
     let is = |expected: Option<f64>| expected.is_some_and(|expected| (sum.rate / expected - 1.0).abs() <= same);
     let lower = of(Direction::Read).zip(of(Direction::Write)).map(|(a, b)| if a.0 <= b.0 { a } else { b });
@@ -204,7 +204,7 @@ fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence>
     let evidence =
         |id: &str, speaks_for, text: &str| vec![Evidence { id: id.to_owned(), speaks_for, text: text.to_owned() }];
     if is(read) || is(write) {
-        evidence("shared_budget", true, "reads and writes together get what one of them gets alone")
+        evidence("shared_budget", true, "reads and writes together get as much as one of them alone")
     } else if is(separate) {
         evidence("separate_budgets", true, "half reads and half writes get twice the lower of their limits")
     } else {
@@ -212,18 +212,18 @@ fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence>
     }
 }
 
-/// Whether a refill is worth measuring: all tests made so far speak for a limit.
+/// Whether a refill is worth measuring: all tests made so far indicate a limit.
 pub(super) fn is_candidate(measured: &[Measured], direction: Direction, role: Role) -> bool {
     let of: Vec<&Measured> = measured.iter().filter(|one| one.direction == direction).collect();
     let Some(main) = of.iter().find(|one| one.role == role).copied() else { return false };
     let Some(fit) = main.fit() else { return false };
-    // Before large requests were measured it is not known what should happen at another size.
+    // Before large requests are measured, the expected rate at another size is not known.
     let is_early = !of.iter().any(|one| one.role == Role::Large);
     evidence_for(&of, main, &fit).iter().all(|one| one.speaks_for || is_early && one.id == "same_at_other_size")
 }
 
 fn burst(of: &[&Measured], main: &Measured, fit: &Fit, again: Option<&Measured>) -> Option<Burst> {
-    // The bucket was full for the first step that emptied it, which may be one of other requests.
+    // The bucket was full for the first step that emptied it, which may have sent other requests.
     let is_before = |one: &&&Measured| one.started_ns <= main.started_ns;
     let first = of.iter().filter(is_before).find_map(|one| {
         let there = one.fit_of(main.role.quantity())?;
@@ -237,7 +237,7 @@ fn burst(of: &[&Measured], main: &Measured, fit: &Fit, again: Option<&Measured>)
         let before = of.get(at.checked_sub(1)?)?;
         let idle_s = again.started_ns.checked_sub(before.started_ns + before.runtime_ns)? as f64 / 1e9;
         let (back, half) = again.fit()?.burst?.volume;
-        // A full bucket says only that it was full in time.
+        // A full bucket shows only that it filled up in time.
         (idle_s > 0.0 && back < 0.9 * volume).then(|| figure(back / idle_s, half / idle_s, burst.level.n))
     });
     Some(burst_of(&burst, refill))
@@ -271,7 +271,7 @@ fn bindings(limits: &mut Limits, direction: Direction, of: &[&Measured]) {
         let strictest = allowed.into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
         let block = Bytes(size);
         match (strictest, own) {
-            // What the disk itself does below a limit is not the limit's doing.
+            // A rate below a limit is that of the disk, not of the limit.
             (Some((iops, _)), Some((measured, _))) if measured < iops * 0.95 => {
                 rows.push(Binding { direction, block, by: None, iops: measured, measured: true });
             }
@@ -288,7 +288,7 @@ fn bindings(limits: &mut Limits, direction: Direction, of: &[&Measured]) {
     limits.binding.extend(rows);
 }
 
-/// Whether reads and writes draw on one budget, as the probes of both say.
+/// Whether reads and writes draw on one budget, according to the probes of both.
 fn shared(limits: &Limits) -> Option<bool> {
     let says = |id: &str| {
         let both = limits.limits.iter().filter(|limit| limit.direction == Direction::Both);

@@ -1,10 +1,10 @@
-//! What a limiter leaves besides its rate: a flat top, requests let go in slices, latencies near the disk's floor or
-//! near a slice and none between, a round figure.
+//! Signs of a limiter besides its rate: a flat top, requests released in slices, latencies near the disk's floor or
+//! near a slice with none between, a round figure.
 //!
-//! A limiter counts, so the number of completions keeps to a line. A disk's own rate cannot: its count is a sum of
-//! service times, a random walk, and wanders by about 1.25 c sqrt(n) where their coefficient of variation is c (the
-//! range of a Brownian bridge is sqrt(pi / 2): Kuiper 1960). So latencies that vary much under a count that does not
-//! wander are no disk's. docs/method.md has the table of how often each is seen with and without a limit.
+//! A limiter counts, so the number of completions stays on a line. That of a disk does not: its count is a sum of
+//! service times, a random walk, and wanders by about 1.25 c sqrt(n), where c is their coefficient of variation (the
+//! range of a Brownian bridge is sqrt(pi / 2): Kuiper 1960). So latencies that vary a lot under a count that does not
+//! wander are not those of a disk. docs/method.md has the table of how often each is seen with and without a limit.
 
 use qd1_model::hist::coarse_low_ns;
 use qd1_model::limits::{Evidence, Quantity};
@@ -13,35 +13,35 @@ use qd1_model::units::{format_count, format_ns, format_rate};
 
 use super::series::{Fit, Level, Series};
 
-/// Most that a limited count wanders, per square root of requests; see [`Level::wander`]. Disks' service times vary by
+/// Largest wander of a limited count, per square root of requests; see [`Level::wander`]. Disks' service times vary by
 /// 0.2 of their mean and more, which makes 0.25.
 const WANDER_MAX: f64 = 0.1;
-/// For bytes, whose requests are few and long: the test at another size carries the weight there.
+/// The same for bytes, whose requests are few and take long: there the test at another size decides.
 const WANDER_MAX_BYTES: f64 = 0.3;
-/// A count within so many requests of a line is as near to it as counting goes.
+/// A count within this many requests of a line is as close to it as counting allows.
 const COUNTING: f64 = 3.0;
-/// Most growth of the scatter of a limited count; see [`Level::growth`].
+/// Largest growth of the scatter of a limited count; see [`Level::growth`].
 const GROWTH_MAX: f64 = 0.1;
-/// A range of a count is this times the coefficient of variation times the root of the count: sqrt(pi / 2).
+/// The range of a count is this times the coefficient of variation times the square root of the count: sqrt(pi / 2).
 const BRIDGE: f64 = 1.2533;
-/// From this factor on latencies vary more than the count explains.
+/// From this factor up, latencies vary more than the count explains.
 const TOO_REGULAR: f64 = 4.0;
-/// And only where they vary at all.
+/// And only if they vary this much at all.
 const VARIATION_MIN: f64 = 0.5;
 /// Shares of requests that make a mode of latencies, and largest share of the rarer mode between the two.
 const MODE_MIN: f64 = 0.002;
 const BETWEEN_MAX: f64 = 0.1;
-/// The modes lie further apart than this.
+/// The modes are further apart than this.
 const APART_MIN: f64 = 4.0;
 /// Fewest requests from which latencies are evidence.
 const REQUESTS_MIN: f64 = 100.0;
-/// Slices shorter than this are a disk's own batches, s.
+/// Shorter slices may be the disk's own batches, s.
 const SLICE_MIN_S: f64 = 0.005;
-/// How near a round figure is, at most; and how often a figure is so near one by chance, at most.
+/// The largest distance to a round figure, and the largest chance of a figure being this close to one.
 const ROUND_NEAR: f64 = 0.003;
 const ROUND_CHANCE: f64 = 0.1;
 
-/// Whether a count is too level for a disk of its own.
+/// Whether a count is too level for a disk without a limiter.
 pub(crate) fn is_flat(level: &Level, quantity: Quantity) -> bool {
     level.wander <= wander_max(level, quantity) || level.growth <= GROWTH_MAX
 }
@@ -55,7 +55,7 @@ fn wander_max(level: &Level, quantity: Quantity) -> f64 {
 pub(crate) fn pinned(level: &Level, quantity: Quantity) -> Evidence {
     let (wander, most) = (level.wander, wander_max(level, quantity));
     let mut text =
-        format!("the count wanders by {wander:.2} of the square root of its size; a limiter's by less than {most:.2}");
+        format!("the count wanders by {wander:.2} times its square root; a limiter's count by less than {most:.2}");
     if wander > most && level.growth <= GROWTH_MAX {
         let growth = level.growth;
         text = format!("the count scatters, but returns to its line ({growth:.2} of a random walk's growth)");
@@ -63,7 +63,7 @@ pub(crate) fn pinned(level: &Level, quantity: Quantity) -> Evidence {
     Evidence { id: "pinned".to_owned(), speaks_for: is_flat(level, quantity), text }
 }
 
-/// Further evidence where a limit was found. None of it decides.
+/// Further evidence if a limit was found. None of it is decisive.
 pub(super) fn of(quantity: Quantity, fit: &Fit, intervals: &[Interval]) -> Vec<Evidence> {
     let mut found = Vec::new();
     let mut add = |id: &str, text: String| found.push(Evidence { id: id.to_owned(), speaks_for: true, text });
@@ -71,7 +71,7 @@ pub(super) fn of(quantity: Quantity, fit: &Fit, intervals: &[Interval]) -> Vec<E
         add("round", round.text);
     }
     if fit.burst.is_some() {
-        add("burst_ended", "throughput began above it and came down to it once".to_owned());
+        add("burst_ended", "throughput began above the limit and came down to it once".to_owned());
     }
     if let Some(text) = slices(intervals) {
         add("slices", text);
@@ -82,14 +82,14 @@ pub(super) fn of(quantity: Quantity, fit: &Fit, intervals: &[Interval]) -> Vec<E
     found
 }
 
-/// Requests that are let go together, once in a slice.
+/// Requests that are released together, once per slice.
 pub(crate) fn slices(intervals: &[Interval]) -> Option<String> {
     let (lump, every_s) = Series::new(intervals, Quantity::Requests, 1).slices()?;
     let every = format_ns(every_s * 1e9);
     (every_s >= SLICE_MIN_S).then(|| format!("requests come {} at a time, every {every}", format_count(lump)))
 }
 
-/// Latencies of two kinds with next to nothing between them.
+/// Latencies of two kinds with almost nothing between them.
 pub(crate) struct TwoModes {
     floor_ns: f64,
     wait_ns: f64,
@@ -100,7 +100,7 @@ pub(crate) struct TwoModes {
 impl TwoModes {
     pub(crate) fn text(&self) -> String {
         format!(
-            "latencies are near {} or, {:.1} % of them, near {}, and none between",
+            "latencies are near {} or ({:.1} % of them) near {}, with none in between",
             format_ns(self.floor_ns),
             self.share * 100.0,
             format_ns(self.wait_ns)
@@ -126,7 +126,7 @@ pub(crate) fn two_modes(intervals: &[Interval]) -> Option<TwoModes> {
     };
     let mut best: Option<(f64, TwoModes)> = None;
     for at in 1..bins.len() {
-        // Only where bins are missing can a gap be.
+        // There can only be a gap where bins are missing.
         if bins[at].0 < bins[at - 1].0 * 1.5 {
             continue;
         }
@@ -145,7 +145,7 @@ pub(crate) fn two_modes(intervals: &[Interval]) -> Option<TwoModes> {
     best.map(|(_, two_modes)| two_modes)
 }
 
-/// Factor by which latencies vary more than so steady a count allows, one request at a time; nothing where it is no
+/// Factor by which latencies vary more than such a steady count allows, one request at a time; nothing if it is not
 /// evidence.
 pub(crate) fn too_regular(intervals: &[Interval], level: &Level) -> Option<f64> {
     let bins = bins(intervals);
@@ -153,7 +153,7 @@ pub(crate) fn too_regular(intervals: &[Interval], level: &Level) -> Option<f64> 
     let mean = bins.iter().map(|(value, count)| value * count).sum::<f64>() / total.max(1.0);
     let variance = bins.iter().map(|(value, count)| (value - mean).powi(2) * count).sum::<f64>() / total.max(1.0);
     let variation = variance.sqrt() / mean.max(1.0);
-    // A count cannot be nearer to a line than one request.
+    // A count cannot be closer to a line than one request.
     let wander = level.wander.max(1.0 / level.requests.max(1.0).sqrt());
     let factor = BRIDGE * variation / wander;
     (total >= REQUESTS_MIN && variation >= VARIATION_MIN && factor >= TOO_REGULAR).then_some(factor)
@@ -177,7 +177,7 @@ pub(crate) struct RoundNumber {
     pub(crate) text: String,
 }
 
-/// A figure of one or two digits within the interval of a rate, if one is so near only seldom by chance.
+/// A figure of one or two digits within the interval of a rate, if being this close to one is rare by chance.
 pub(crate) fn round_number(quantity: Quantity, level: &Level) -> Option<RoundNumber> {
     let rate = level.rate;
     let near = (level.half / rate.max(1e-9)).clamp(0.0005, ROUND_NEAR);
@@ -185,7 +185,7 @@ pub(crate) fn round_number(quantity: Quantity, level: &Level) -> Option<RoundNum
         let scale = 10f64.powf((rate / unit).log10().floor() - f64::from(digits - 1));
         let digits = (rate / unit / scale).round();
         let figure = digits * scale * unit;
-        // Figures of so many digits are 1 / digits apart.
+        // Figures with this many digits are 1 / digits apart.
         let chance = 2.0 * near * digits;
         ((rate / figure - 1.0).abs() <= near && chance <= ROUND_CHANCE).then_some(figure)
     };
@@ -237,7 +237,7 @@ mod tests {
     fn requests_at_the_floor_and_at_the_slice_are_two_modes() {
         let throttled = intervals(60, 100_000_000, |_| [vec![50_000; 9], vec![99_000_000]].concat());
         let found = two_modes(&throttled).unwrap();
-        assert!((found.share - 0.1).abs() < 1e-9 && found.text().contains("10.0 % of them, near"), "{}", found.text());
+        assert!((found.share - 0.1).abs() < 1e-9 && found.text().contains("(10.0 % of them) near"), "{}", found.text());
         assert!(too_regular(&throttled, &level(&throttled)).unwrap() > 10.0);
         assert!(is_flat(&level(&throttled), Quantity::Requests));
     }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn ten_requests_every_100_ms_are_slices_with_an_exact_rate() {
-        // Intervals of 30 ms: the slice falls into every third or fourth.
+        // Intervals of 30 ms: a slice falls into every third or fourth.
         let lumps = |number: u64| {
             let slices = |at: u64| at * 30 / 100;
             if slices(number + 1) > slices(number) { vec![99_000_000; 10] } else { Vec::new() }
@@ -277,7 +277,7 @@ mod tests {
         assert!(is_round(Quantity::Requests, 5001.0, 4.0));
         assert!(is_round(Quantity::Bytes, 125.02 * 1_048_576.0 / 1.25, 2e5));
         assert!(!is_round(Quantity::Requests, 5130.0, 4.0));
-        // 98 is round to a hundredth, and so is every second figure when it is known to half a percent only.
+        // 98 is round to a hundredth, but so is every second figure that is known only to half a percent.
         assert!(!is_round(Quantity::Requests, 9800.0, 50.0));
     }
 }

@@ -1,8 +1,8 @@
-//! The measurements of the procedure: what each is for, and how it shows in the name of its step.
+//! The measurements of the procedure: the purpose of each, and how it appears in the name of its step.
 
 use qd1_model::limits::{Direction, Quantity};
 
-/// What a probe is for.
+/// The purpose of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Large requests: the limit on bytes.
@@ -57,7 +57,7 @@ impl Role {
         }
     }
 
-    /// Whether it is one of the two that find a limit, rather than a check of it.
+    /// Whether it is one of the two that find a limit, rather than one that checks it.
     pub const fn is_main(self) -> bool {
         matches!(self, Self::Large | Self::Small)
     }
@@ -68,7 +68,7 @@ impl Role {
 pub struct Probe {
     /// Which requests.
     pub direction: Direction,
-    /// What for.
+    /// Its purpose.
     pub role: Role,
     /// Block size, bytes.
     pub block: u32,
@@ -76,7 +76,7 @@ pub struct Probe {
     pub iodepth: u32,
     /// Whether offsets are in sequence; else random.
     pub sequential: bool,
-    /// To be idle before it, ns.
+    /// Idle time before it, ns.
     pub pause_ns: u64,
     /// Longest time, ns. [`Procedure::enough`](super::Procedure::enough) ends it earlier.
     pub max_ns: u64,
@@ -85,12 +85,12 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Name of its step: what [`Measured::of`](super::Measured::of) reads again.
+    /// Name of its step, which [`Measured::of`](super::Measured::of) parses.
     pub fn name(&self) -> String {
         format!("{}-{}", self.direction.name(), self.role.name())
     }
 
-    /// What a step's name says.
+    /// The probe that a step's name states.
     pub(super) fn parse(name: &str) -> Option<(Direction, Role)> {
         let (direction, role) = name.split_once('-')?;
         let direction = Direction::ALL.into_iter().find(|known| known.name() == direction)?;

@@ -1,9 +1,9 @@
 //! What to measure next: a pure state machine, so that the same procedure runs on disks and on simulated ones.
 //!
-//! For reads and for writes: 4 KiB at random (requests), then 256 KiB in sequence (bytes); each at once again at
-//! another block size and at twice the depth, while the bucket is still empty, and where it looks like a limit and a
-//! burst was seen to end, once more after a pause, for the refill. For half reads and half writes only the two
-//! themselves. Small requests come first: large ones at a disk's own speed would drain a bucket of requests unseen.
+//! For reads and for writes: 4 KiB at random (requests), then 256 KiB in sequence (bytes); each repeated immediately at
+//! another block size and at twice the depth, while the bucket is still empty, and, if it looks like a limit and the
+//! end of a burst was seen, once more after a pause, for the refill. For half reads and half writes only the two
+//! themselves. Small requests come first: large ones at a disk's full speed would drain a bucket of requests unnoticed.
 
 use qd1_model::limits::{Direction, Quantity};
 use qd1_model::record::Interval;
@@ -14,25 +14,25 @@ use super::probe::{Probe, Role};
 use super::series::{Fit, Series};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Small requests: bound by a limit on requests.
+/// Small requests: constrained by a limit on requests.
 const SMALL: u32 = 4096;
-/// Another small size: as cheap for a limiter of requests, and not for a disk.
+/// Another small size: equally cheap for a limiter of requests, but not for a disk.
 const SMALL_OTHER: u32 = 16 << 10;
-/// Large requests: bound by a limit on bytes. Those of 1 MiB are split by many devices, and io_uring's then count twice
-/// under a limit set by a cgroup (docs/method.md); AWS counts larger ones as several.
+/// Large requests: constrained by a limit on bytes. Those of 1 MiB are split by many devices, and io_uring's then count
+/// twice under a limit set by a cgroup (docs/method.md); AWS counts larger ones as several.
 const LARGE: u32 = 256 << 10;
-/// In flight: enough for 20,000 requests a second at 5 ms.
+/// Requests in flight: enough for 20,000 requests a second at 5 ms.
 const SMALL_DEPTH: u32 = 128;
 const LARGE_DEPTH: u32 = 64;
-/// A level that long is the sustained rate, s.
+/// A level that lasts this long is the sustained rate, s.
 const SETTLED_S: f64 = 4.0;
-/// And known to this, relative.
+/// And its relative uncertainty is at most this.
 const PRECISION: f64 = 0.004;
 
-/// Options of the user.
+/// The user's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Directions to measure: reads alone where the target may not be written.
+    /// Directions to measure: only reads if the target may not be written.
     pub directions: Vec<Direction>,
     /// Shortest time of a main probe, ns: a burst that lasts longer is not seen.
     pub look_ns: u64,
@@ -50,7 +50,7 @@ impl Options {
         Self { directions, look_ns: 5 * SECOND_NS, longest_ns: 12 * SECOND_NS, writes_max: 3 << 30, align }
     }
 
-    /// Looks `look_ns` for the end of a burst, and as long again for what follows it.
+    /// Looks `look_ns` for the end of a burst, and for as long again at what follows it.
     pub fn burst(directions: Vec<Direction>, align: u32, look_ns: u64) -> Self {
         let look_ns = look_ns.max(5 * SECOND_NS);
         Self { directions, look_ns, longest_ns: look_ns.max(10 * SECOND_NS) * 2, writes_max: 64 << 30, align }
@@ -84,7 +84,7 @@ impl Procedure {
         self.done.push(measured);
     }
 
-    /// Returns the next probe; nothing when all is known.
+    /// Returns the next probe; nothing when everything is known.
     pub fn next(&self) -> Option<Probe> {
         self.options.directions.iter().find_map(|direction| {
             let direction = *direction;
@@ -133,7 +133,7 @@ impl Procedure {
                     return false;
                 }
                 let settled = series.settled(SETTLED_S.min(self.options.look_ns as f64 * 0.7e-9), PRECISION);
-                // Where no burst ended, looking longer would not end it either.
+                // If no burst ended, looking longer would not end it either.
                 let is_vain =
                     elapsed_ns >= self.options.look_ns * 3 / 2 && series.fit().is_some_and(|fit| fit.burst.is_none());
                 settled || is_vain
@@ -149,7 +149,7 @@ impl Procedure {
                 elapsed_ns >= 4 * SECOND_NS && series.fit().is_some_and(is_back)
             }
             role => {
-                // What came back to the bucket in the meantime has to go first.
+                // What returned to the bucket in the meantime has to be used up first.
                 let main = if role.quantity() == Quantity::Bytes { Role::Large } else { Role::Small };
                 let in_burst = self.fit(probe.direction, main).is_some_and(|main| {
                     main.burst.is_some()
@@ -187,8 +187,8 @@ impl Procedure {
         }
     }
 
-    /// The main probe again after a pause in which about half of the bucket comes back; nothing where no burst ended or
-    /// the bucket fills within a second.
+    /// The main probe again after a pause in which about half of the bucket refills; nothing if no burst ended or the
+    /// bucket fills within a second.
     fn refill(&self, direction: Direction, main: Role, role: Role) -> Option<Probe> {
         let fit = self.fit(direction, main)?;
         let burst = fit.burst?;
@@ -217,8 +217,8 @@ impl Procedure {
         }
     }
 
-    /// Shortest time of a check. Where the count looks like a limiter's it is longer: some work in slices of 100 ms,
-    /// and one slice more or less in two seconds is 5 %. A disk that has no limit seldom needs it.
+    /// Shortest time of a check. If the count looks like a limiter's it is longer: some work in slices of 100 ms, and
+    /// one slice more or less in two seconds is 5 %. A disk that has no limit seldom needs it.
     fn check_ns(&self, direction: Direction, main: Role) -> u64 {
         let is_flat = |fit: Fit| is_flat(&fit.sustained, main.quantity());
         if self.fit(direction, main).is_some_and(is_flat) { 5 * SECOND_NS } else { 3 * SECOND_NS }

@@ -2,10 +2,10 @@
 //!
 //! A bucket that holds `B` tokens and earns `r` a second lets through `N(t) = B + r t` once it is empty, whatever the
 //! disk did in between. So the sustained rate is the slope of the count after the burst, and the burst's volume is the
-//! intercept; neither needs a model of the disk. Stalls are taken out as outliers with their neighbours: under a
-//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it. Some
-//! limiters let requests go in lumps, once in a slice; windows with a lump and without one are no stalls, and the slope
-//! is then that of a line through the count.
+//! intercept; neither needs a model of the disk. Stalls are removed as outliers along with their neighbours: under a
+//! bucket without depth the tokens of a stall are lost, and under a deep one they are used just after it. Some limiters
+//! release requests in lumps, once per slice; windows with and without a lump are not stalls, and the slope is then
+//! that of a line through the count.
 
 use qd1_model::Estimate;
 use qd1_model::limits::Quantity;
@@ -14,16 +14,16 @@ use qd1_model::record::Interval;
 use super::windows::{cells, joined, lump, lump_half, median, slope, windows};
 use qd1_stats::t_975;
 
-/// Windows over which a level has to stay what it came down to.
+/// Number of windows for which a level has to stay at what it came down to.
 const STAYS: usize = 30;
 /// Batches for the variance of a mean.
 const BATCHES: usize = 12;
-/// A rate is another one when it differs by more than this.
+/// Rates that differ by more than this are different.
 const STEP_MIN: f64 = 0.04;
-/// One in so many windows has to lie undisturbed among its neighbours.
+/// At least one in this many windows has to lie undisturbed among its neighbours.
 const KEPT_MIN: usize = 4;
 
-/// Places at which a change is looked for, to find where the end of a series begins.
+/// Number of places at which a change is looked for, to find where the end of a series begins.
 const SPLITS: usize = 24;
 /// Throughput in windows of about 100 ms, all kinds of operation together.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Series {
     windows: Vec<(f64, f64)>,
     /// Amount of one request.
     unit: f64,
-    /// What is let through at once, where that is more than a few requests.
+    /// The number of requests let through together, if more than a few.
     lump: Option<f64>,
 }
 
@@ -43,25 +43,25 @@ pub struct Level {
     pub rate: f64,
     /// Half of its 95 % interval.
     pub half: f64,
-    /// Windows it rests on.
+    /// Number of windows it is based on.
     pub n: usize,
-    /// Seconds it rests on.
+    /// Number of seconds it is based on.
     pub seconds: f64,
     /// Range of the count around a straight line, in requests, over the square root of the requests: a limiter keeps
     /// the count within a few requests of the line, a disk's own speed lets it wander as a random walk does.
     pub wander: f64,
-    /// Requests it rests on.
+    /// Number of requests it is based on.
     pub requests: f64,
     /// How much more the count scatters over an eighth of the time than from window to window, by the variance, over
     /// what independent windows would give: 1 for a random walk, about 1 / the number of windows for a count that
-    /// returns to its line, however unevenly slices come. 1 where there are too few windows to know.
+    /// returns to its line, however unevenly slices come. 1 if there are too few windows to tell.
     pub growth: f64,
     /// Tolerance within which a window belongs to the level, amount per second.
     pub tolerance: f64,
 }
 
 impl Level {
-    /// As a figure of a report.
+    /// As a figure for a report.
     pub fn estimate(&self) -> Estimate {
         Estimate {
             value: Some(self.rate),
@@ -77,9 +77,9 @@ impl Level {
 /// A series, fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fit {
-    /// After the burst, or all of it.
+    /// The level after the burst, or of the whole series.
     pub sustained: Level,
-    /// The burst before it, where one ended.
+    /// The burst before it, if one ended.
     pub burst: Option<BurstFit>,
 }
 
@@ -110,7 +110,7 @@ impl Series {
         self.windows.iter().map(|(length, _)| length).sum()
     }
 
-    /// Fits a bucket; nothing where there are too few windows.
+    /// Fits a bucket; nothing if there are too few windows.
     pub fn fit(&self) -> Option<Fit> {
         if self.windows.len() < 10 {
             return None;
@@ -121,7 +121,7 @@ impl Series {
             return Some(Fit { sustained: self.level(0, self.windows.len()), burst: None });
         };
         let end = self.spent(end, tail.rate);
-        // The window in which the burst ended belongs to neither.
+        // The window in which the burst ended belongs to neither part.
         let from = (end + 2).min(tail_from.max(end));
         let sustained = self.level(from, self.windows.len());
         let seconds: f64 = self.windows[..from].iter().map(|(length, _)| length).sum();
@@ -144,14 +144,14 @@ impl Series {
         fit.sustained.seconds >= seconds && fit.sustained.half <= precision * fit.sustained.rate
     }
 
-    /// Amount let through at once, and how often, s, where requests come in lumps.
+    /// Amount let through together, and how often, s, if requests come in lumps.
     pub fn slices(&self) -> Option<(f64, f64)> {
         let lump = self.lump?;
         let rate = slope(&self.windows);
         (rate > 0.0).then(|| (lump, lump / rate))
     }
 
-    /// Where the end of the series begins, whose level is looked at first: the last third, or what follows the largest
+    /// Where the end of the series begins, whose level is examined first: the last third, or the part after the largest
     /// change, if that is later.
     fn tail_from(&self) -> usize {
         let n = self.windows.len();
@@ -159,7 +159,7 @@ impl Series {
         let rates: Vec<f64> = self.windows.iter().map(|(length, amount)| amount / length).collect();
         let cost = |part: &[f64]| {
             let middle = median(part);
-            // Beyond a tenth it is a stall, or what is made up for one.
+            // Beyond a tenth it is a stall, or the catching up after one.
             let cost = |rate: &f64| (rate - middle).abs().min(0.1 * middle);
             (part.iter().map(cost).sum::<f64>(), middle)
         };
@@ -178,8 +178,8 @@ impl Series {
         }
     }
 
-    /// Where the burst is spent, if it seems so from window `end` on: where the count beyond `rate` grows no more. A
-    /// stall in the last seconds of a burst looks like its end, but what it held back follows.
+    /// Where the burst is spent, if it seems so from window `end` on: where the count beyond `rate` stops growing. A
+    /// stall in the last seconds of a burst looks like its end, but the requests it held back follow.
     fn spent(&self, end: usize, rate: f64) -> usize {
         let beyond = |to: usize| self.windows[..to].iter().map(|(length, amount)| amount - rate * length).sum::<f64>();
         let last = (end + STAYS).min(self.windows.len().saturating_sub(6)).max(end);
@@ -187,7 +187,7 @@ impl Series {
         (end..=last).find(|to| beyond(*to) >= most - 2.5 * self.unit).unwrap_or(end)
     }
 
-    /// The window at which throughput has come down to `tail` for good, where it began above it.
+    /// The window at which throughput has come down to `tail` for good, if it began above it.
     fn burst_end(&self, tail: &Level) -> Option<usize> {
         let rates: Vec<f64> = self.windows.iter().map(|(length, amount)| amount / length).collect();
         let bound = tail.rate + tail.tolerance.max(STEP_MIN * tail.rate);
@@ -198,7 +198,7 @@ impl Series {
             return one_window.then_some(usize::from(rates[1] > bound) + 1);
         }
         let is_tail = |at: usize| (rates[at] - tail.rate).abs() <= bound - tail.rate;
-        // Stalls, and what is made up for them, come on both sides; at most half of the time.
+        // Stalls, and the catching up after them, lie on both sides, and take at most half of the time.
         let stays = |at: &usize| {
             let next = *at..(*at + STAYS).min(rates.len());
             is_tail(*at) && next.clone().filter(|at| is_tail(*at)).count() * 2 >= next.len()
@@ -212,14 +212,14 @@ impl Series {
 }
 
 impl Series {
-    /// The level of windows that share one, stalls taken out.
+    /// The level of windows that share one, without stalls.
     fn level(&self, from: usize, to: usize) -> Level {
         let (windows, unit) = (&self.windows[from..to], self.unit);
         let rates: Vec<f64> = windows.iter().map(|(length, amount)| amount / length).collect();
         let middle = median(&rates);
         let deviations: Vec<f64> = rates.iter().map(|rate| (rate - middle).abs()).collect();
         let length = windows.iter().map(|(length, _)| length).sum::<f64>() / windows.len().max(1) as f64;
-        // A deviation of one request is counting, not scatter.
+        // A deviation of one request is an effect of counting, not scatter.
         let deviation = Some(median(&deviations)).filter(|deviation| *deviation > 1.01 * unit / length).unwrap_or(0.0);
         let counting = 2.5 * self.lump.unwrap_or(unit) / length;
         let tolerance = (4.0 * 1.4826 * deviation).max(0.03 * middle).max(counting);
@@ -245,7 +245,7 @@ impl Series {
     }
 }
 
-/// The windows whose neighbours are as usual too; where stalls leave too few of these, those that are.
+/// The windows whose neighbours are normal as well; if stalls leave too few of these, all windows that are normal.
 fn kept(windows: &[(f64, f64)], is_in: &[bool]) -> Vec<(f64, f64)> {
     let around = |at: &usize| is_in[at.saturating_sub(1)..(at + 2).min(is_in.len())].iter().all(|is_in| *is_in);
     let pick = |is: &dyn Fn(&usize) -> bool| -> Vec<(f64, f64)> {
@@ -256,7 +256,7 @@ fn kept(windows: &[(f64, f64)], is_in: &[bool]) -> Vec<(f64, f64)> {
         return kept;
     }
     let kept = pick(&|at| is_in[*at]);
-    // Outliers everywhere are no outliers.
+    // If there are outliers everywhere, they are not outliers.
     if kept.len() * 2 >= windows.len() { kept } else { windows.to_vec() }
 }
 

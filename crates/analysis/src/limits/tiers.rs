@@ -3,7 +3,7 @@
 use qd1_model::limits::{Direction, Limits, Quantity, TierMatch};
 use qd1_model::units::{format_count, format_rate};
 
-/// How close a measured limit is to a published one that it agrees with.
+/// How close a measured limit has to be to a published one to agree with it.
 const AGREES: f64 = 0.02;
 
 /// One published tier.
@@ -15,7 +15,7 @@ pub struct Tier {
     pub iops: Option<f64>,
     /// Bytes per second, if published.
     pub bytes: Option<f64>,
-    /// Where.
+    /// Its source.
     pub source: &'static str,
 }
 
@@ -32,7 +32,8 @@ pub fn tiers() -> Vec<Tier> {
     include_str!("tiers.tsv").lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
 }
 
-/// The tiers that no measured limit contradicts and at least one agrees with; two agreeing figures before one.
+/// The tiers that no measured limit contradicts and at least one agrees with; those with two agreeing figures before
+/// those with one.
 pub(super) fn matches(limits: &Limits) -> Vec<TierMatch> {
     let mut found: Vec<TierMatch> = tiers().iter().filter_map(|tier| one(limits, tier)).collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.agree));
@@ -53,7 +54,7 @@ fn one(limits: &Limits, tier: &Tier) -> Option<TierMatch> {
             match limit.reached {
                 true if (value / published - 1.0).abs() <= AGREES => agrees = true,
                 true => return None,
-                // More than the tier allows, without a limit: it is another one.
+                // More than the tier allows, without a limit: it is a different tier.
                 false if value > published * (1.0 + AGREES) => return None,
                 false => {}
             }

@@ -1,26 +1,26 @@
-//! A step's intervals as windows of 100 ms, and the lumps in which a limiter may let requests go.
+//! A step's intervals as windows of 100 ms, and the lumps in which a limiter may release requests.
 
 use qd1_model::limits::Quantity;
 use qd1_model::record::{Interval, IntervalStream};
 
 /// Length of a window, ns: that of an interval of a long step.
 pub(super) const WINDOW_NS: u64 = 100_000_000;
-/// Shortest interval of a step, ns, its last one aside, which is what is left.
+/// Shortest interval of a step, ns, except for its last one, which is the remainder.
 const SHORTEST_NS: u64 = 10_000_000;
 /// Requests that a window should hold.
 const REQUESTS_MIN: f64 = 10.0;
-/// Windows that are left where they are put together.
+/// Number of windows that remain at least when they are merged.
 const WINDOWS_MIN: usize = 20;
-/// Smallest lump, requests: of smaller ones every count is nearly a multiple.
+/// Smallest lump, requests: every count is nearly a multiple of a smaller one.
 const LUMP_MIN: f64 = 6.0;
 /// Share of intervals that hold a whole number of lumps, where throughput comes in lumps.
 const LUMPS_WHOLE: f64 = 0.97;
-/// Share of intervals that differ from the usual number of lumps, from which on they matter.
+/// Share of intervals that differ from the usual number of lumps, from which they matter.
 const LUMPS_DIFFER: f64 = 0.08;
-/// Most that the count strays from a line, in lumps: what no lump makes up for is a stall.
+/// Largest distance of the count from a line, in lumps: a gap that no lump makes up for is a stall.
 const LUMPS_ASTRAY: f64 = 2.2;
 
-/// (length in ns, amount) of each interval, the missing ones put in.
+/// (length in ns, amount) of each interval, with missing ones filled in.
 pub(super) fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64)> {
     let mut cells = Vec::with_capacity(intervals.len());
     let mut end_ns = intervals.first().map_or(0, |interval| interval.start_ns);
@@ -36,7 +36,7 @@ pub(super) fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64
     cells
 }
 
-/// (length in s, amount) of windows of 100 ms, cells of other lengths shared out between them; what is left over at the
+/// (length in s, amount) of windows of 100 ms, with cells of other lengths divided between them; the remainder at the
 /// end is dropped. The kernel's slices have that length, so that each window holds one, wherever the cells began.
 pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
     let mut windows = Vec::with_capacity(cells.len());
@@ -44,7 +44,7 @@ pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
     for (cell_ns, cell_amount) in cells {
         let mut left_ns = *cell_ns;
         while left_ns > 0 {
-            // A cell that is a little longer than a window is one.
+            // A cell slightly longer than a window counts as one.
             let is_whole = length_ns == 0 && left_ns == *cell_ns && (WINDOW_NS..2 * WINDOW_NS).contains(&left_ns);
             let part_ns = if is_whole { left_ns } else { left_ns.min(WINDOW_NS - length_ns) };
             length_ns += part_ns;
@@ -59,8 +59,8 @@ pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
     windows
 }
 
-/// The same with neighbours put together until a window holds some ten requests, as far as enough windows are left: of
-/// two requests a window, a stall takes away no more than counting does, but what follows it shows.
+/// The same with neighbours merged until a window holds about ten requests, as long as enough windows remain: with two
+/// requests a window, a stall takes away no more than counting does, but the requests after it are visible.
 pub(super) fn joined(windows: Vec<(f64, f64)>, unit: f64) -> Vec<(f64, f64)> {
     let mean = windows.iter().map(|(_, amount)| amount).sum::<f64>() / unit / windows.len().max(1) as f64;
     let wanted = if mean > 0.0 { (REQUESTS_MIN / mean).ceil().min(64.0) as usize } else { 1 };
@@ -69,8 +69,8 @@ pub(super) fn joined(windows: Vec<(f64, f64)>, unit: f64) -> Vec<(f64, f64)> {
     windows.chunks_exact(count).map(|some| some.iter().fold((0.0, 0.0), add)).collect()
 }
 
-/// What is let through at once, if throughput comes in lumps of one size: nearly every interval holds a whole number of
-/// them, not all the same, and each that lacks one is made up for.
+/// The lump let through at a time, if throughput comes in lumps of one size: nearly every interval holds a whole number
+/// of them, not all the same, and each that lacks one is made up for.
 pub(super) fn lump(cells: &[(u64, u64)], unit: f64) -> Option<f64> {
     let amounts: Vec<f64> = cells.iter().map(|(_, amount)| *amount as f64).collect();
     let full: Vec<f64> = amounts.iter().copied().filter(|amount| *amount > 0.0).collect();
@@ -121,7 +121,7 @@ pub(super) fn lump_half(lump: f64, rate: f64, seconds: f64) -> f64 {
     2.0 * rate * lumps.powf(-1.5)
 }
 
-/// The middle of some figures; 0 of none.
+/// The median of some figures; 0 if there are none.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! How long commits take that come at given times: drawn from those that were measured, or let through by a limit.
+//! How long commits that come at given times take: drawn from those measured, or let through by a limit.
 //!
-//! A limit of requests or bytes lets commits through at once as long as its credit lasts, and holds the next one until
-//! there is credit again. Measured back to back, most are fast and some very slow; a program that commits less often
-//! than the limit allows never meets the slow ones. A slow disk has the same latencies in no such order.
+//! A limit of requests or bytes lets commits through immediately as long as its credit lasts, and holds the next one
+//! until there is credit again. Measured back to back, most are fast and some very slow; a program that commits less
+//! often than the limit allows never meets the slow ones. A slow disk has the same latencies, but not in this order.
 
 use qd1_model::Hist;
 use qd1_model::op::OpClass;
@@ -10,12 +10,12 @@ use qd1_model::record::Interval;
 
 use super::draw::{Draw, Latency};
 
-/// A commit that takes so many times the median was held back.
+/// A commit that takes this many times the median was held back.
 const HELD: u64 = 10;
-/// They must make up this share of the time, and be at least this many.
+/// Such commits must make up this share of the time, and be at least this many.
 const HELD_SHARE: f64 = 0.5;
 const HELD_LEAST: u64 = 10;
-/// Length of the windows in which commits are counted, ns, and how many it takes.
+/// Length of the windows in which commits are counted, ns, and how many are needed.
 const WINDOW_NS: u64 = 500_000_000;
 const WINDOWS_LEAST: usize = 4;
 /// A limit lets the same number through in each: their standard deviation is less than this share of their mean.
@@ -31,7 +31,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// That of a step's commits, if they look like one; what is larger than the second was held back, ns.
+    /// The limit on a step's commits, if they look limited; a commit longer than the second value was held back, ns.
     pub(super) fn of(hist: &Hist, intervals: &[Interval], class: OpClass) -> Option<(Self, u64)> {
         let bound_ns = HELD * hist.quantile(0.5).max(1);
         let held = || hist.bins().filter(|(ns, _)| *ns > bound_ns);
@@ -57,17 +57,17 @@ fn is_steady(intervals: &[Interval], class: OpClass) -> bool {
             (length_ns, count) = (0, 0);
         }
     }
-    // The first holds what was left in the bucket.
+    // The first window includes what was left in the bucket.
     let counts = counts.get(1..).unwrap_or_default();
     let mean = counts.iter().sum::<f64>() / counts.len().max(1) as f64;
     let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len().max(1) as f64;
     counts.len() >= WINDOWS_LEAST && variance.sqrt() < STEADY * mean
 }
 
-/// Commits as they were measured.
+/// Commits as measured.
 #[derive(Clone, Debug)]
 pub(super) struct Commits {
-    /// Of those that were not held back, where there is a limit.
+    /// Those that were not held back, if there is a limit.
     latency: Latency,
     limit: Option<Limit>,
 }
@@ -86,7 +86,7 @@ impl Commits {
     }
 }
 
-/// A disk on which commits are made in virtual time, the earlier first.
+/// A disk on which commits are made in virtual time, in time order.
 pub(super) struct Disk<'a> {
     commits: &'a Commits,
     credit_ns: f64,
@@ -105,7 +105,7 @@ impl<'a> Disk<'a> {
         let at_ns = at_ns.max(self.at_ns);
         self.credit_ns = (self.credit_ns + at_ns - self.at_ns).min(limit.burst_ns);
         let cost_ns = limit.commit_ns + more_ns;
-        // What is held is held until there is credit for many.
+        // A held commit is held until there is credit for many.
         let held_ns = if self.credit_ns >= cost_ns { 0.0 } else { limit.burst_ns.max(cost_ns) - self.credit_ns };
         self.credit_ns += held_ns - cost_ns;
         self.at_ns = at_ns + held_ns;

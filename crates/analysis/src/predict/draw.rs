@@ -1,9 +1,9 @@
-//! Latencies drawn from a measured distribution, and the numbers they are drawn with.
+//! Latencies drawn from a measured distribution, and the random numbers they are drawn with.
 
 use fastrand::Rng;
 use qd1_model::Hist;
 
-/// Ranks that stand for a distribution: enough for its 99.9th percentile.
+/// Number of ranks that represent a distribution: enough for its 99.9th percentile.
 const RANKS: u64 = 8192;
 
 /// A seeded source of times.
@@ -15,7 +15,7 @@ impl Draw {
         Self(Rng::with_seed(seed))
     }
 
-    /// 0 up to, not with, 1.
+    /// From 0 up to but not including 1.
     pub(super) fn unit(&mut self) -> f64 {
         self.0.f64()
     }
@@ -25,7 +25,7 @@ impl Draw {
         self.0.u32(..bound)
     }
 
-    /// A time between half and one and a half of `mean_ns`: work is never quite the same.
+    /// A time between half and one and a half of `mean_ns`: work never takes quite the same time.
     pub(super) fn around(&mut self, mean_ns: f64) -> f64 {
         mean_ns * (0.5 + self.unit())
     }
@@ -44,10 +44,10 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// That of a histogram up to `bound_ns`, each value times `scale`.
+    /// The distribution of a histogram up to `bound_ns`, each value times `scale`.
     ///
     /// # Panics
-    /// When there is nothing.
+    /// If it is empty.
     pub(super) fn of(hist: &Hist, bound_ns: u64, scale: f64) -> Self {
         let bins = || hist.bins().filter(|(ns, _)| *ns <= bound_ns);
         let all: u64 = bins().map(|(_, count)| count).sum();

@@ -1,10 +1,10 @@
 //! etcd with one member under puts that come at a rate, as stations in virtual time: processors, the write-ahead log,
 //! and the backend.
 //!
-//! A put is worked on, then waits for the log: one sync at a time, which carries all that came before it began (raft's
-//! `Ready` batches). Then it is applied, one after another, and waits meanwhile for the backend, which is committed ten
-//! times a second or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its file twice each
-//! time: data, then the page that leads to it (bbolt).
+//! A put is processed, then waits for the log: one sync at a time, which carries all puts that came before it began
+//! (raft's `Ready` batches). Then it is applied, one at a time, and may have to wait for the backend, which is
+//! committed ten times a second or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its
+//! file twice each time: data, then the page that refers to it (bbolt).
 
 use super::disk::{Commits, Disk};
 use super::draw::Draw;
@@ -14,14 +14,14 @@ const BACKEND_EVERY_NS: f64 = 100e6;
 const BACKEND_PUTS: u32 = 10_000;
 /// Syncs of one commit of bbolt.
 const BACKEND_SYNCS: u32 = 2;
-/// Puts looked at for each rate, and of these left out at the beginning.
+/// Puts simulated for each rate, and how many of them are left out at the beginning.
 const PUTS: usize = 60_000;
 const WARM_UP: usize = 3_000;
-/// Tries of the bisection: a factor of 1.002 is left of a range of 10^6.
+/// Tries of the bisection: a range of 10^6 is narrowed to a factor of 1.002.
 const HALVINGS: u32 = 13;
-/// The golden ratio's fraction: multiples of it are spread most evenly.
+/// The golden ratio's fraction: its multiples are spread most evenly.
 const GOLDEN: f64 = 0.618_033_988_75;
-/// Rates looked at, puts/s.
+/// Range of rates examined, puts/s.
 const RATES: (f64, f64) = (1.0, 1e6);
 
 /// What a put costs.
@@ -30,20 +30,20 @@ pub(super) struct Costs {
     pub(super) processors: u32,
     /// Processor time of a put, client and server, ns.
     pub(super) work_ns: f64,
-    /// Of it the part that is applied one after another, ns.
+    /// The part of it that is applied one at a time, ns.
     pub(super) apply_ns: f64,
-    /// Processor time of a sync: the kernel's threads, and who wakes whom, ns.
+    /// Processor time of a sync: the kernel's threads, and wake-ups between threads, ns.
     pub(super) sync_ns: f64,
-    /// Time of a put that nobody works, ns.
+    /// Time of a put in which no processor works on it, ns.
     pub(super) idle_ns: f64,
-    /// All processors pause after so many puts (Go collects garbage each time its heap has grown by a share), for this
-    /// mean, ns.
+    /// All processors pause after this many puts (Go collects garbage each time its heap has grown by a share), for
+    /// this mean, ns.
     pub(super) pause_puts: f64,
     pub(super) pause_ns: f64,
 }
 
-/// Returns the puts a second at which the 99th percentile of their latency is `bound_ns`; nothing where it is above
-/// that at any rate.
+/// Returns the puts a second at which the 99th percentile of their latency is `bound_ns`; `None` if it is above that at
+/// any rate.
 pub(super) fn rate(costs: &Costs, sync: &Commits, bound_ns: f64, seed: u64) -> Option<f64> {
     let holds = |rate: f64| p99_ns(costs, sync, rate, seed) <= bound_ns;
     if !holds(RATES.0) {
@@ -67,7 +67,7 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64
     })
     .take(PUTS)
     .collect();
-    // Each put has a sync of its own until these follow one another.
+    // Each put has its own sync until syncs follow one another without a gap.
     let syncs = (1e9 / rate / sync.mean_ns().max(1.0)).min(1.0);
     let work_ns = costs.work_ns - costs.apply_ns + syncs * costs.sync_ns;
     let worked = worked(costs, work_ns, &arrivals, &mut draw);
@@ -91,7 +91,7 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64
     latencies[latencies.len() * 99 / 100]
 }
 
-/// Returns when the processors finish each put, which takes them `work_ns`, and when it arrived, the earliest first.
+/// Returns when the processors finish each put, which takes them `work_ns`, and when it arrived, in time order.
 fn worked(costs: &Costs, work_ns: f64, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
     let mut processors = vec![0.0f64; costs.processors.max(1) as usize];
     let mut pauses = Pauses::new(costs);
@@ -111,7 +111,7 @@ fn worked(costs: &Costs, work_ns: f64, arrivals: &[f64], draw: &mut Draw) -> Vec
     worked
 }
 
-/// Exponential pauses after so many puts each. There are too few of them to be left to chance: the parts of the
+/// Exponential pauses after this many puts each. There are too few of them to leave to chance: the parts of the
 /// distribution take turns (a Weyl sequence).
 struct Pauses {
     puts: f64,
@@ -137,7 +137,7 @@ impl Pauses {
     }
 }
 
-/// The file of keys, closed to puts while it is committed.
+/// The file of keys, which takes no puts while it is committed.
 struct Backend {
     free_ns: f64,
     next_ns: f64,
@@ -149,7 +149,7 @@ impl Backend {
     fn admit(&mut self, at_ns: f64, disk: &mut Disk<'_>, draw: &mut Draw) -> f64 {
         while at_ns.max(self.free_ns) >= self.next_ns || self.puts >= BACKEND_PUTS {
             let begin_ns = if self.puts >= BACKEND_PUTS { at_ns.max(self.free_ns) } else { self.next_ns };
-            // Nothing to commit takes no time.
+            // With nothing to commit it takes no time.
             let syncs = if self.puts > 0 { BACKEND_SYNCS } else { 0 };
             self.free_ns = begin_ns.max(self.free_ns);
             for _ in 0..syncs {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_lone_put_waits_for_one_sync() {
         let p99_ns = p99_ns(&COSTS, &constant(2_000_000), 2.0, 1);
-        // One in fifty comes while the backend is committed, two syncs long.
+        // One in fifty comes while the backend commits, for two syncs.
         assert!((2.1e6..4.4e6).contains(&p99_ns), "{p99_ns}");
     }
 
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn syncs_that_take_the_processors_bear_fewer_puts() {
         let of = |sync_ns| rate(&Costs { sync_ns, ..COSTS }, &constant(20_000), BOUND_NS, 1).unwrap();
-        // Two processors, and as much work again for each put.
+        // Two processors, and twice as much work for each put.
         let ratio = of(COSTS.work_ns - COSTS.apply_ns) / of(0.0);
         assert!((0.45..0.6).contains(&ratio), "{ratio}");
     }

@@ -1,11 +1,11 @@
-//! What predictions were off by where the programs themselves ran on this machine before, and what that says of the next one.
+//! Errors of predictions for programs that were then run on this machine, and what they imply for the next prediction.
 //!
-//! The error of a model, ln(predicted / measured), is taken to have two parts: one of the machine, which all its disks
-//! share (its processors, its version of the program), and one of the disk. Both are normal, and how large they are
-//! together was measured on other machines (`work.rs`). The machine's part is [`shared`] times the variance of the disk's, as on
-//! five disks drawn at random that one machine measured (docs/method/predict.md). So the errors of a few disks here
-//! give a Student distribution of the next one's: its mean is taken off, its width is the doubt that is left (normal inverse
-//! gamma: O'Hagan and Forster 2004, Bayesian Inference, section 11.3).
+//! The error of a model, ln(predicted / measured), is assumed to have two parts: one of the machine, which all its
+//! disks share (its processors, its version of the program), and one of the disk. Both are normal, and their combined
+//! size was measured on other machines (`work.rs`). The machine's part is [`shared`] times the variance of the disk's,
+//! as on five disks drawn at random that one machine measured (docs/method/predict.md). So the errors of a few disks
+//! here give a Student distribution of the next one's: its mean is subtracted, and its width is the remaining
+//! uncertainty (normal inverse gamma: O'Hagan and Forster 2004, Bayesian Inference, section 11.3).
 
 use qd1_model::Record;
 use qd1_model::plan::prediction::{DiskError, Experience, PredictionPlan};
@@ -25,28 +25,28 @@ const fn shared(what: Predicts) -> f64 {
     }
 }
 
-/// Errors that together weigh less than this tell nothing.
+/// Errors that together weigh less than this say nothing.
 const WEIGHT_MIN: f64 = 0.3;
-/// Errors that what was measured on other machines is worth, where it says how far disks of one machine differ.
+/// How many errors the measurements on other machines count for, regarding how far disks of one machine differ.
 const ELSEWHERE: f64 = 8.0;
 
-/// What a model is expected to be off by, as logarithms.
+/// The expected error of a model, as logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Doubt {
     /// ln(predicted / measured).
     pub(super) bias: f64,
     /// Half the width of its 95 % interval.
     pub(super) half_width: f64,
-    /// Disks on which it was measured here.
+    /// Number of disks on which it was measured here.
     pub(super) disks: u32,
 }
 
 impl Doubt {
-    /// That of the model of a figure that was off by these `errors` here.
+    /// The expected error of the model of a figure that had these `errors` here.
     pub(super) fn of(what: Predicts, errors: &[DiskError]) -> Self {
         let (elsewhere, shared) = (elsewhere(what), shared(what));
         let of_disk = elsewhere.powi(2) / (1.0 + shared);
-        // An error that the commits' own interval may explain counts as a part of one.
+        // An error that the interval of the commits may explain counts only partly.
         let weight_of = |one: &DiskError| of_disk / (of_disk + one.sd.powi(2));
         let n: f64 = errors.iter().map(weight_of).sum();
         if n < WEIGHT_MIN {
@@ -66,10 +66,10 @@ impl Doubt {
     }
 }
 
-/// An error of a model on one disk: of what, for how many clients, and how large.
+/// An error of a model on one disk: of which figure, for how many clients, and how large.
 pub type PastError = (Predicts, u32, DiskError);
 
-/// Returns how far the models were off in a kept run of `qd1 predict --verify`.
+/// Returns how far off the models were in a saved run of `qd1 predict --verify`.
 #[must_use]
 pub fn errors_of(record: &Record) -> Vec<PastError> {
     if record.programs.is_empty() {
@@ -82,7 +82,7 @@ pub fn errors_of(record: &Record) -> Vec<PastError> {
     rows.iter().filter_map(error).collect()
 }
 
-/// Returns how far the models are off for a kept run of `qd1 app`, by `commits` that were measured at the same place.
+/// Returns how far off the models are for a saved run of `qd1 app`, given `commits` measured at the same place.
 #[must_use]
 pub fn errors_beside(app: &Record, commits: &Record) -> Vec<PastError> {
     let mut commits = commits.clone();
@@ -99,11 +99,11 @@ pub fn errors_beside(app: &Record, commits: &Record) -> Vec<PastError> {
     FIGURES.into_iter().filter(|(what, _)| Some(what.program()) == program).filter_map(of).collect()
 }
 
-/// Joins the errors of several disks.
+/// Merges the errors of several disks.
 #[must_use]
 pub fn experience(disks: &[Vec<PastError>]) -> Vec<Experience> {
     let of = |(what, clients)| {
-        // Of several on one disk that which is known best.
+        // Of several errors on one disk, the most certain one.
         let of_disk = |errors: &Vec<PastError>| {
             let same = errors.iter().filter(|error| (error.0, error.1) == (what, clients)).map(|error| error.2);
             same.min_by(|a, b| a.sd.total_cmp(&b.sd))
@@ -114,19 +114,19 @@ pub fn experience(disks: &[Vec<PastError>]) -> Vec<Experience> {
     FIGURES.into_iter().filter_map(of).collect()
 }
 
-/// The error of a figure that was measured; of one of which only a bound is known, where it is wrong by that alone.
+/// The error for a measured figure; for one of which only a bound is known, only if it is beyond that bound.
 fn error(row: &Predicted) -> Option<PastError> {
     let verified = row.verified?;
     let error = verified.error.filter(|error| error.is_finite() && *error > -1.0)?;
     let is_known = verified.exactness == Exactness::Measured || error != 0.0;
     let ends = row.value.high.zip(row.value.low).filter(|(_, low)| *low > 0.0);
     let (high, low) = ends.filter(|_| is_known)?;
-    // What is wider than the model's own doubt comes of the commits.
+    // Width beyond the model's own uncertainty comes from the commits.
     let sd = ((high / low).ln() / 2.0 / Z_975).powi(2) - elsewhere(row.what).powi(2);
     Some((row.what, row.clients, DiskError { error: error.ln_1p(), sd: sd.max(0.0).sqrt() }))
 }
 
-/// What the model of a figure was off by on other machines.
+/// The error of the model of a figure on other machines.
 const fn elsewhere(what: Predicts) -> f64 {
     match what {
         Predicts::PostgresTps => work::POSTGRES.doubt,
@@ -136,7 +136,7 @@ const fn elsewhere(what: Predicts) -> f64 {
     }
 }
 
-/// The scale of a program's tables; nothing where it did not run as predicted: with other transactions, or commits that are
+/// The scale of a program's tables; `None` if it did not run as predicted: with other transactions, or commits that are
 /// not durable.
 fn scale_of(app: &Record) -> Option<u32> {
     let about = app.app.as_ref()?;
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_all_disks_of_a_machine_share_is_taken_off_and_the_rest_is_left() {
-        // Normal errors: 0.4 of the machine, and these of its disks.
+        // Normal errors: 0.4 for the machine, and these for its disks.
         let disks = [0.15, -0.2, 0.05];
         let doubt = Doubt::of(Predicts::PostgresTps, &disks.map(|of_disk| sharp(0.4 + of_disk)));
         assert!((0.34..0.4).contains(&doubt.bias), "{doubt:?}");
@@ -188,7 +188,7 @@ mod tests {
         assert!((many.bias - 0.3).abs() < 0.01 && many.half_width < 0.3, "{many:?}");
     }
 
-    /// Machines and disks as the model has them: the interval holds as often as it says.
+    /// Machines and disks as the model assumes them: the interval is right as often as it claims.
     #[test]
     fn intervals_hold_for_the_next_disk() {
         let mut random = qd1_stats::random::Random::new(7);
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Commits that a stall doubled say nothing of the model.
+    /// Commits doubled by a stall say nothing about the model.
     #[test]
     fn an_error_that_the_commits_explain_hardly_counts() {
         let known = [0.3, 0.25].map(sharp);

@@ -1,10 +1,10 @@
 //! What databases will do on a disk, from the commits of one Record: docs/method.md, "Predictions".
 //!
 //! Each program is a small model of what it waits for: its own work on the processors, and commits, which several
-//! clients share. The commits are those that were measured; the work was measured once for each program (`work.rs`),
-//! and is scaled by what this machine's processor takes for a reference (`environment.sort_ns`). The interval holds
-//! what the commits' own interval leaves open, and by how much the model has been off where it was verified: on other
-//! machines, and on this one as far as the run's plan knows (`experience.rs`).
+//! clients share. The commits are those measured; the work was measured once for each program (`work.rs`), and is
+//! scaled by the time this machine's processor takes for a reference task (`environment.sort_ns`). The interval holds
+//! the uncertainty of the commits' own interval, and the errors of the model where it was verified: on other machines,
+//! and on this one as far as the run's plan contains them (`experience.rs`).
 
 mod disk;
 mod draw;
@@ -34,7 +34,7 @@ use qd1_stats::{self as stats, Z_975};
 /// Numbers of clients of the database servers.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];
 
-/// All that is predicted, and for how many clients.
+/// All predicted figures, and for how many clients.
 const FIGURES: [(Predicts, u32); 10] = [
     (Predicts::PostgresTps, CLIENTS[0]),
     (Predicts::PostgresTps, CLIENTS[1]),
@@ -48,17 +48,17 @@ const FIGURES: [(Predicts, u32); 10] = [
     (Predicts::SqliteRollbackFull, 1),
 ];
 
-/// pgbench's scale where nothing else is asked for: one row of branches for each of most clients, as its documentation
-/// asks.
+/// pgbench's scale unless another one is requested: one row of branches for each of the most clients, as its
+/// documentation recommends.
 const SCALE: u32 = 100;
 /// etcd's bound on the 99th percentile, ns.
 const ETCD_BOUND_NS: f64 = 10e6;
 /// Writes of one commit of the step `checkpoint`.
 const CHECKPOINT_WRITES: f64 = 1000.0;
-/// The seed of the models' draws: the same Record says the same.
+/// The seed of the models' draws: the same Record gives the same prediction.
 const SEED: u64 = 1;
 
-/// Predicts what `record` allows; nothing where it has no commits.
+/// Predicts what `record` allows; `None` if it has no commits.
 #[must_use]
 pub fn predict(record: &Record) -> Option<Prediction> {
     let rounds = Rounds::of(record);
@@ -82,7 +82,7 @@ pub fn predict(record: &Record) -> Option<Prediction> {
     Some(prediction)
 }
 
-/// What is to be expected of a program that ran where `around` says.
+/// The expected figures of a program that ran where `around` says.
 fn ran_between(record: &Record, around: &AdjacentCommits, what: Predicts, clients: u32) -> Option<Estimate> {
     let of = |steps: &Range<usize>| Some(Inputs::of(record, steps, &around.whole())?.predict(what, clients)?.value);
     let before = of(&around.before)?;
@@ -93,7 +93,7 @@ fn ran_between(record: &Record, around: &AdjacentCommits, what: Predicts, client
 }
 
 /// Returns the puts a second at which the 99th percentile of etcd's latency reaches its bound on the disk as it was
-/// last; nothing where it is above it at any rate, or where that cannot be predicted.
+/// last; `None` if it is above it at any rate, or if that cannot be predicted.
 #[must_use]
 pub fn etcd_rate(record: &Record) -> Option<f64> {
     let last = Rounds::of(record).last();
@@ -101,19 +101,19 @@ pub fn etcd_rate(record: &Record) -> Option<f64> {
     row.value.value.filter(|rate| *rate > 0.0)
 }
 
-/// Operations of one step that were waited for.
+/// Operations of one step that a program waits for.
 struct WaitedFor<'a> {
     stream: &'a Stream,
     mean: Estimate,
     limit: Option<(Limit, u64)>,
-    /// Processor time of one, the kernel's threads and all, ns.
+    /// Processor time of one, including the kernel's threads, ns.
     work_ns: f64,
 }
 
 /// What predictions need of a Record.
 struct Inputs<'a> {
-    /// Small commits over written space; appends to etcd's log; many writes with one sync; reads of the same again;
-    /// small files made durable, and removed.
+    /// Small commits over written space; appends to etcd's log; many writes with one sync; repeated reads of the same
+    /// data; small files made durable, and removed.
     commit: WaitedFor<'a>,
     wal: Option<WaitedFor<'a>>,
     checkpoint: Option<WaitedFor<'a>>,
@@ -121,16 +121,16 @@ struct Inputs<'a> {
     journal: Option<WaitedFor<'a>>,
     removal: Option<WaitedFor<'a>>,
     processors: u32,
-    /// Time that work takes here, as a multiple of what it took where it was measured.
+    /// Time that work takes here, as a multiple of that on the machine where it was measured.
     slowness: f64,
     scale: u32,
-    /// What a byte more adds to a commit, ns.
+    /// What one more byte adds to a commit, ns.
     byte_ns: f64,
     experience: &'a [Experience],
 }
 
 impl<'a> Inputs<'a> {
-    /// From one round of commits; `about` are the steps next to which the processors were looked at.
+    /// From one round of commits; `about` are the steps next to which the processors were examined.
     fn of(record: &'a Record, round: &Range<usize>, about: &Range<usize>) -> Option<Self> {
         let waits = |name: &str, class: OpClass| {
             let steps = record.steps.get(round.clone())?;
@@ -163,7 +163,7 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    /// A figure; nothing where what it needs was not measured.
+    /// A figure; `None` if its inputs were not measured.
     fn predict(&self, what: Predicts, clients: u32) -> Option<Predicted> {
         match what {
             Predicts::PostgresTps => Some(self.transactions(what, clients, &work::POSTGRES)),
@@ -173,7 +173,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// What the model of a figure is expected to be off by.
+    /// The expected error of the model of a figure.
     fn doubt(&self, what: Predicts, clients: u32) -> Doubt {
         let known = self.experience.iter().find(|known| (known.what, known.clients) == (what, clients));
         Doubt::of(what, known.map_or(&[], |known| &known.errors))
@@ -214,7 +214,7 @@ impl<'a> Inputs<'a> {
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
         let model = self.doubt(Predicts::EtcdRate, 1);
         let value = wal.figure(rate, wal.doubt(), model);
-        // The rate it would reach on a disk that takes no time.
+        // The rate it would reach on an infinitely fast disk.
         let most = rate(&wal.commits(0.0)) * (-model.bias).exp();
         let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
         Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, disks_before: model.disks, verified: None }
@@ -224,11 +224,11 @@ impl<'a> Inputs<'a> {
         let (checkpoint, journal) = (self.checkpoint.as_ref()?, self.journal.as_ref()?);
         let (checkpoint_ns, journal_ns) = (checkpoint.stream.lat.mean_ns(), journal.stream.lat.mean_ns());
         let name_ns = self.removal.as_ref().map_or(0.0, |removal| removal.stream.lat.mean_ns());
-        // After a sync, with cold caches, it takes longer than among many; SQLite does both.
+        // It takes longer after a sync, with cold caches, than among many others; SQLite does both.
         let after_sync_ns = self.commit.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns);
         let among_many_ns = checkpoint.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns) / CHECKPOINT_WRITES;
         let write_ns = (after_sync_ns + among_many_ns) / 2.0;
-        // A run of the time before this was measured has a page cache, like nearly all.
+        // A run from before this was measured has a page cache, like nearly all.
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
         let data = checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt());
         let model = self.doubt(what, 1);
@@ -250,8 +250,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The median of all that was looked at: of a shared machine's processors each may be half as fast again for some
-/// seconds, and a program that was run leaves some work behind.
+/// The median of all measurements: on a shared machine, each processor may be half as fast again for some seconds, and
+/// a program that ran before leaves some work behind.
 fn slowness(record: &Record, about: &Range<usize>) -> f64 {
     let steps = record.steps.get(about.clone()).unwrap_or_default();
     let mut took_ns: Vec<f64> = steps.iter().filter_map(|step| step.sort_ns).collect();
@@ -270,7 +270,7 @@ fn waits<'a>(record: &'a Record, step: &'a StepRecord, class: OpClass) -> Option
 }
 
 impl WaitedFor<'_> {
-    /// As a disk makes them, each time multiplied by `scale`.
+    /// As a disk performs them, each time multiplied by `scale`.
     fn commits(&self, scale: f64) -> Commits {
         Commits::new(&self.stream.lat, self.limit, scale)
     }
@@ -279,13 +279,13 @@ impl WaitedFor<'_> {
     fn doubt(&self) -> f64 {
         match (self.mean.value, self.mean.low, self.mean.high) {
             (Some(value), Some(low), Some(high)) if value > 0.0 => ((high - low) / 2.0 / value).min(1.0),
-            // A mean that is not resolved may be off by anything that one more sample may bring.
+            // A mean that is not resolved may be off by as much as one more sample may add.
             _ => 1.0,
         }
     }
 
-    /// Returns a figure and its interval, from `model` under waits that are longer and shorter by the share `data`, and what
-    /// the model is expected to be off by.
+    /// Returns a figure and its interval, from `model` with waits longer and shorter by the share `data`, and what the
+    /// model is expected to be off by.
     fn figure(&self, model: impl Fn(&Commits) -> f64, data: f64, doubt: Doubt) -> Estimate {
         let of = |scale: f64| model(&self.commits(scale)) * (-doubt.bias).exp();
         let value = of(1.0);
@@ -296,7 +296,7 @@ impl WaitedFor<'_> {
             let down = if slower > 0.0 { (-widen((value / slower).ln())).exp() } else { 0.0 };
             (value * down, value * widen((faster / value).ln()).exp())
         } else {
-            // A rate of none cannot be off by a share of itself; the time of a commit can.
+            // A rate of zero cannot be off by a share of itself; the time of a commit can.
             (0.0, of((1.0 - data).max(0.05) * (-Z_975 * work::NONE_DOUBT).exp()))
         };
         let (n, n_effective) = (self.mean.n, self.mean.n_effective);

@@ -10,7 +10,7 @@ use qd1_model::{Estimate, Record};
 
 use qd1_stats::Z_975;
 
-/// The steps of a Record: commits, loads of a program, commits, loads of another.
+/// The steps of a Record: commits, loads of a program, commits, loads of another program.
 pub(super) struct Rounds {
     parts: Vec<Part>,
 }
@@ -21,15 +21,15 @@ struct Part {
     steps: Range<usize>,
 }
 
-/// What a program ran between.
+/// The two rounds that a program ran between.
 pub(super) struct AdjacentCommits {
     pub(super) before: Range<usize>,
-    /// Nothing where a run ended with the program.
+    /// `None` if a run ended with the program.
     pub(super) after: Option<Range<usize>>,
 }
 
 impl AdjacentCommits {
-    /// All of it, the program's loads with it.
+    /// Everything, including the program's loads.
     pub(super) fn whole(&self) -> Range<usize> {
         let end = self.after.as_ref().map_or(self.before.end, |after| after.end);
         self.before.start..end
@@ -62,7 +62,7 @@ impl Rounds {
         self.commits().last().unwrap_or_default()
     }
 
-    /// The commits around the program of a figure; nothing where that was not run.
+    /// The commits around the program of a figure; `None` if that was not run.
     pub(super) fn around(&self, what: Predicts) -> Option<AdjacentCommits> {
         let at = self.parts.iter().position(|part| part.program == Some(what.program()))?;
         let is_commits = |part: &&Part| part.program.is_none();
@@ -76,8 +76,8 @@ impl Rounds {
     }
 }
 
-/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was
-/// before and after, where is not known.
+/// The expected figures of a program that ran between two predictions: the disk was somewhere between its states before
+/// and after; exactly where is not known.
 pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
     let of = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].map(|figure| figure.unwrap_or(0.0));
     let ([value_a, low_a, high_a], [value_b, low_b, high_b]) = (of(before), of(after));
@@ -86,7 +86,7 @@ pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
         return Estimate { value: Some(value), low: Some(0.0), high: Some(high_a.max(high_b)), ..*before };
     }
     let value = (value_a * value_b).sqrt();
-    // Of a place between two ends of which nothing else is known: uniform.
+    // Nothing is known about a place between two ends, so it is uniform.
     let moved = Z_975 * (value_b / value_a).ln().abs() / 12f64.sqrt();
     let wide = |a: f64, b: f64| ((a.ln() + b.ln()) / 2.0).hypot(moved).exp();
     let (low, high) = match low_a > 0.0 && low_b > 0.0 {

@@ -1,10 +1,11 @@
-//! PostgreSQL, or MariaDB and MySQL, under pgbench's TPC-B-like transaction, as stations in virtual time: processors, one
-//! row of the branches for each unit of scale, and one flush of the log at a time that carries everybody who waits.
+//! PostgreSQL, or MariaDB and MySQL, under pgbench's TPC-B-like transaction, as stations in virtual time: processors,
+//! one row of the branches for each unit of scale, and one flush of the log at a time, which carries all waiting
+//! clients.
 //!
 //! A transaction is work, a row that it locks, some more work, and a commit. PostgreSQL's row is free again once the
 //! commit is durable ("Explicit Locking": locks are held until the end of the transaction); InnoDB's once it is in the
-//! log, before that is flushed. A flush takes all transactions whose records are in the log when it begins (group commit;
-//! `XLogFlush`, `log_write_up_to`), and takes as long as a commit that was measured, and the time that more bytes take.
+//! log, before the log is flushed. A flush takes all transactions whose records are in the log when it begins (group
+//! commit; `XLogFlush`, `log_write_up_to`), and takes as long as a measured commit, plus the time for further bytes.
 
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -13,10 +14,10 @@ use qd1_model::prediction::Bound;
 use super::disk::{Commits, Disk};
 use super::draw::Draw;
 
-/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of
-/// them.
+/// Share of a transaction's work that is already done when it locks its branch: four of seven statements, and the
+/// longest of them.
 const WORK_BEFORE_LOCK: f64 = 0.7;
-/// Transactions that are left out at the beginning, for each client, and that are counted in all.
+/// Number of transactions left out at the beginning, per client, and number counted in all.
 const WARM_UP: u64 = 20;
 const COUNTED: u64 = 20_000;
 
@@ -29,17 +30,17 @@ pub(super) struct TransactionLoad {
     pub(super) processors: u32,
     /// Processor time of one transaction, server and client together, ns.
     pub(super) work_ns: f64,
-    /// Time of one transaction that nobody works: messages under way, threads waking, ns.
+    /// Time of one transaction in which no processor works: messages in transit, threads waking, ns.
     pub(super) idle_ns: f64,
     /// What the log of a transaction adds to a flush of a page, ns.
     pub(super) more_ns: f64,
-    /// Processor time that a transaction and a flush cost beside what is waited for: pages that are written out, the
-    /// kernel's threads, ns.
+    /// Processor time of a transaction and of a flush that nobody waits for: pages that are written out, the kernel's
+    /// threads, ns.
     pub(super) aside_ns: f64,
     pub(super) flush_work_ns: f64,
-    /// Where twice as many clients as processors want to work, it takes 1 + this times ln 2 as long: those of server and
-    /// clients take turns, meet cold caches and each other's locks, and are woken by each flush to see whether it was
-    /// theirs.
+    /// If twice as many clients as processors want to work, work takes 1 + this times ln 2 as long: the threads of
+    /// server and clients take turns, meet cold caches and each other's locks, and are woken by each flush to see
+    /// whether it was theirs.
     pub(super) crowded: f64,
     /// A row is held until its commit is durable.
     pub(super) holds_rows: bool,
@@ -61,11 +62,11 @@ enum Stage {
     Row,
     /// Has done the second part; wants to commit.
     Commit,
-    /// The flush that this client waits for, or leads, is over.
+    /// The flush that this client waits for, or leads, has ended.
     Flushed,
 }
 
-/// Something that happens at a time; the earliest comes first.
+/// An event at a given time; the earliest comes first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Event {
     at_ns: f64,
@@ -98,7 +99,7 @@ struct Server<'a> {
     rows: Vec<VecDeque<u32>>,
     /// The row of each client.
     row_of: Vec<u32>,
-    /// Those whom the flush under way carries.
+    /// The clients that the current flush carries.
     flushing: Vec<u32>,
     waiting: Vec<u32>,
     flushed_ns: f64,
@@ -176,7 +177,7 @@ impl Server<'_> {
         0
     }
 
-    /// A part of the work of a transaction, on the processor that is free first, and what comes after it.
+    /// A part of the work of a transaction, on the processor that is free first, and the step after it.
     fn work(&mut self, at_ns: f64, client: u32, share: f64, then: Stage) {
         let idle_ns = self.draw.around(self.load.idle_ns * share);
         self.working += 1;
@@ -188,7 +189,7 @@ impl Server<'_> {
         self.events.push(Event { at_ns: begin_ns + busy_ns, client, stage: then });
     }
 
-    /// How much longer work takes because of how many want to.
+    /// How much longer work takes because of the number of clients that want to.
     fn crowding(&self) -> f64 {
         let each = f64::from(self.working) / self.processors.len() as f64;
         1.0 + self.load.crowded * each.max(1.0).ln()
@@ -201,13 +202,13 @@ impl Server<'_> {
         self.worked_ns += work_ns;
     }
 
-    /// Begins a flush that carries everybody who waits.
+    /// Begins a flush that carries all waiting clients.
     fn flush(&mut self, at_ns: f64, client: u32) {
         self.flushing = std::mem::take(&mut self.waiting);
         let more = self.flushing.len() as f64;
         let mut takes_ns = self.disk.commit(at_ns, more * self.load.more_ns, &mut self.draw);
         if self.working > self.load.processors {
-            // Who flushes, and the kernel's threads, wait for a processor too.
+            // The flushing client and the kernel's threads wait for a processor too.
             takes_ns += self.load.flush_work_ns * self.crowding();
         }
         self.flushed_ns += takes_ns;
@@ -215,7 +216,8 @@ impl Server<'_> {
         self.events.push(Event { at_ns: at_ns + takes_ns, client, stage: Stage::Flushed });
     }
 
-    /// Ends a flush: its transactions are over, their rows go to the next, and who has come meanwhile is flushed.
+    /// Ends a flush: its transactions end, their rows go to the next clients, and those that have arrived meanwhile are
+    /// flushed.
     fn flushed(&mut self, at_ns: f64) -> u64 {
         let carried = std::mem::take(&mut self.flushing);
         if let Some(leader) = self.waiting.first().copied() {
@@ -240,7 +242,7 @@ impl Server<'_> {
         }
     }
 
-    /// What most of the time goes to.
+    /// Where most of the time goes.
     fn bound(&self, span_ns: f64) -> Bound {
         let processor = self.worked_ns / span_ns / self.processors.len() as f64;
         let locks = self.locked_ns / span_ns / f64::from(self.load.clients);
@@ -293,8 +295,8 @@ mod tests {
 
     #[test]
     fn many_clients_share_flushes() {
-        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly
-        // everybody.
+        // A client that arrives during a flush waits for its rest and for the next one: a group every 5 ms, of nearly
+        // all clients.
         let outcome = simulate(TransactionLoad { clients: 100, ..LOAD }, &constant(50_000_000), 1);
         assert!(outcome.tps > 0.9 * 100.0 / 0.1 && outcome.tps < 1.1 * 100.0 / 0.05, "{}", outcome.tps);
     }
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn a_fast_disk_leaves_the_processors() {
         let outcome = simulate(TransactionLoad { clients: 100, ..LOAD }, &constant(10_000), 1);
-        // All but those that wait for a row or a flush want a processor.
+        // All clients except those waiting for a row or a flush want a processor.
         let crowding = 1.0 + LOAD.crowded * f64::ln(50.0);
         near(outcome.tps, 2.0 * 1e9 / 300e3 / crowding, 0.05);
         assert_eq!(outcome.bound, Bound::Processor);
@@ -315,7 +317,7 @@ mod tests {
         assert_eq!(outcome.bound, Bound::Locks);
     }
 
-    /// InnoDB frees rows before it flushes: what waits for the one row shares flushes then.
+    /// InnoDB frees rows before it flushes: clients waiting for the one row then share flushes.
     #[test]
     fn one_row_that_is_free_before_the_flush_holds_nobody_for_it() {
         let load = TransactionLoad { clients: 10, rows: 1, holds_rows: false, ..LOAD };

@@ -1,4 +1,4 @@
-//! Predictions compared with what the programs themselves did in the same Record.
+//! Predictions compared with the results of the programs themselves in the same Record.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::steal::{STEAL_CRITICAL, STEAL_TAIL};
 use qd1_stats as stats;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The fewest of which one is a 99th percentile.
+/// The smallest number that has a 99th percentile.
 const P99_COUNT: u64 = 100;
 
-/// What was measured of the same figure, of which `at_first` was predicted before; nothing where its program was not
-/// run, or was disturbed.
+/// The measured value of the figure for which `at_first` was predicted before; `None` if its program was not run, or
+/// was disturbed.
 pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) -> Option<Verified> {
-    // What the hypervisor spoiled does not describe the disk.
+    // A figure spoiled by the hypervisor does not describe the disk.
     let loads = || {
         let fair = record.steps.iter().filter(|step| step.steal < STEAL_CRITICAL);
         fair.filter_map(|step| match &record.plan.step(&step.name)?.work {
@@ -54,7 +54,7 @@ pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) 
     };
     let off = |predicted: f64| {
         let error = predicted / measured - 1.0;
-        // Beyond what was tried only a prediction on the other side of it is off.
+        // Beyond the tested range, a prediction is wrong only if it is on the other side.
         match exactness {
             Exactness::Measured => error,
             Exactness::AtLeast => error.min(0.0),
@@ -78,8 +78,8 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
     stats::rate(&step.intervals, class)
 }
 
-/// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and
-/// then is not the rate's doing. Nothing where they were too few for one, or the hypervisor's.
+/// A rate of puts, and the 99th percentile of their latency in a typical second, ns: an occasional stall of the machine
+/// is not caused by the rate. `None` if they were too few for one, or spoiled by the hypervisor.
 fn rate_and_p99(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     if step.steal >= STEAL_TAIL {
         return None;
@@ -89,14 +89,14 @@ fn rate_and_p99(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     Some((f64::from(work.rate?), typical))
 }
 
-/// The 99th percentile of the median second, ns; nothing where no second has enough for one.
+/// The 99th percentile of the median second, ns; `None` if no second has enough for one.
 fn typical_p99(intervals: &[Interval]) -> Option<f64> {
     let mut seconds = p99s(intervals);
     seconds.sort_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 
-/// The 99th percentile of each second, or of each longer time that has enough for one, ns. What is left over at the end
+/// The 99th percentile of each second, or of each longer time that has enough for one, ns. The remainder at the end
 /// does not count.
 fn p99s(intervals: &[Interval]) -> Vec<f64> {
     let mut p99s = Vec::new();
@@ -123,7 +123,7 @@ fn p99s(intervals: &[Interval]) -> Vec<f64> {
     p99s
 }
 
-/// Where the second of each pair passes `bound`, the first being raised: the pairs made to rise (pool adjacent
+/// Where the second of each pair passes `bound`, the first being raised: the pairs made monotonic (pool adjacent
 /// violators), and a straight line in logarithms between the two on both sides of the bound.
 fn crossing(tried: &[(f64, f64)], bound: f64) -> Option<(Estimate, Exactness)> {
     let once = |value: f64| Estimate { value: Some(value), ..Estimate::default() };

@@ -44,20 +44,20 @@ pub(super) struct Fit {
 
 /// Step of ln b.
 const STEP: f64 = 0.01;
-/// How far beyond what was measured b is looked for, ln.
+/// How far beyond the measured range b is searched for, ln.
 const BEYOND: f64 = 1.4;
 /// Stands for a hard corner.
 const HARD: f64 = 100.0;
 const SHARPNESS: [f64; 9] = [1.0, 1.4, 2.0, 3.0, 4.5, 7.0, 12.0, 30.0, HARD];
 /// No device follows the form better than this, and two runs of it do not agree better.
 const SIGMA_MIN: f64 = 0.01;
-/// A bend this close to the last point, relative, has not been seen to bend.
+/// A bend this close to the last point, relative, was not really seen.
 const NEAR_END: f64 = 0.9;
 const NEAR_BEGIN: f64 = 1.05;
 /// chi-square of one degree of freedom, 95 %.
 const CHI2_95: f64 = 3.841;
 
-/// Fits `points`; none for fewer than three, or where one has no throughput.
+/// Fits `points`; `None` for fewer than three, or if one has no throughput.
 pub(super) fn fit(points: &[Point]) -> Option<Fit> {
     if points.len() < 3 || points.iter().any(|point| !(point.x > 0.0 && point.y > 0.0)) {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn fit(points: &[Point]) -> Option<Fit> {
     Some(Fit { bend, rise: best.rise, ceiling: best.rise * best.b })
 }
 
-/// `open`: whether the interval has no end on that side. A bound outside what was measured is no evidence.
+/// `open`: whether the interval has no end on that side. A bound outside the measured range is not evidence.
 fn state([low, b, high]: [f64; 3], (first, last): (f64, f64), open: (bool, bool)) -> BendState {
     match open {
         (true, true) => BendState::NotResolved,
@@ -150,7 +150,7 @@ fn shape(x: f64, b: f64, p: f64) -> f64 {
     if p >= HARD {
         return x.min(b).ln();
     }
-    // Above the bend the other factor is taken out, so that nothing overflows.
+    // Above the bend the other factor is extracted so that nothing overflows.
     if x <= b { x.ln() - (x / b).powf(p).ln_1p() / p } else { b.ln() - (b / x).powf(p).ln_1p() / p }
 }
 

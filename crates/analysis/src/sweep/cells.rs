@@ -1,9 +1,9 @@
-//! From steps to cells: all passes over one combination together, and Little's law checked.
+//! From steps to cells: all passes over one combination merged, with a check by Little's law.
 //!
-//! A closed loop keeps N requests in flight, so throughput times mean latency has to be N (Little 1961); not nearly but
-//! exactly, except at the edges of the time looked at. Where it is not, the depth was not reached, or the figures are
-//! wrong. Beside it stands what the kernel says: the time that requests spent at the device, summed, over the time that
-//! passed, is the depth that the device saw.
+//! A closed loop keeps N requests in flight, so throughput times mean latency has to be N (Little 1961), not
+//! approximately but exactly, except at the edges of the time examined. If it is not, the depth was not reached, or the
+//! figures are wrong. The kernel's counters are shown next to it: the time that requests spent at the device, summed,
+//! divided by the time that passed, is the depth that the device saw.
 
 use qd1_model::hist::Hist;
 use qd1_model::op::{Ended, OpClass};
@@ -16,24 +16,24 @@ use qd1_stats::{self as stats, Quantiles, sigma, t_975};
 
 /// Deviation from Little's law that the edges do not explain, relative.
 const LITTLE_TOLERANCE: f64 = 0.05;
-/// Below this share of the depth asked for, the device saw another depth.
+/// Below this share of the requested depth, the device saw a different depth.
 const DEVICE_SHARE: f64 = 0.5;
-/// From this depth on the device's share of it is looked at: below, our own time between requests is part of it.
+/// From this depth up, the device's share of it is examined: below it, our own time between requests is part of it.
 const DEVICE_DEPTH_MIN: u32 = 4;
-/// Counters in milliseconds say nothing of fewer.
+/// Counters in milliseconds cannot resolve fewer.
 const DEVICE_MS_MIN: u64 = 50;
 /// Passes that differ by less than this agree, whatever their spread.
 const PASSES_APART: f64 = 0.15;
-/// All operations of a step under one name: the sweep looks at them together.
+/// All operations of a step under one name: the sweep treats them together.
 const CLASS: OpClass = OpClass::Read;
-/// Fewer whole intervals than this say nothing of their spread.
+/// Fewer whole intervals than this do not show their spread.
 const INTERVALS_MIN: usize = 4;
 
-/// What one step adds to its cell.
+/// What one step contributes to its cell.
 struct StepPart {
     lat: Hist,
     intervals: Vec<Interval>,
-    /// Requests in flight at the device, and the time that this is the mean over, ns.
+    /// Requests in flight at the device, and the time over which this is the mean, ns.
     device: Option<(f64, f64)>,
     lat_max_ns: u64,
     errors: bool,
@@ -112,13 +112,13 @@ fn flags(cell: &Cell, passes_apart: bool, errors: bool) -> Vec<CellFlag> {
     flags
 }
 
-/// What a step measured while its queue was full: the time after its end, in which the last requests come back and
-/// nothing follows them, is left out.
+/// What a step measured while its queue was full: the time after its end, when the last requests return and no new ones
+/// are sent, is left out.
 fn part(plan: &StepPlan, step: &StepRecord) -> StepPart {
     let lat_max_ns = step.streams.iter().map(|stream| stream.lat.max_ns()).max().unwrap_or(0);
     let full_ns = match step.ended {
         Ended::Time => step.runtime_ns.min(plan.stop.max_ns),
-        // It ended by itself; its last requests were in flight for no longer than the slowest took.
+        // It ended on its own; its last requests were in flight for no longer than the slowest took.
         _ => step.runtime_ns.saturating_sub(lat_max_ns),
     };
     let mut lat = Hist::new();
@@ -126,7 +126,7 @@ fn part(plan: &StepPlan, step: &StepRecord) -> StepPart {
     let intervals = between_completions(&step.intervals, full_ns);
     let device = step.device.and_then(|delta| {
         let counted = delta.counted;
-        // The counters also hold the ramp, in which as much was in flight.
+        // The counters also hold the ramp, during which as many requests were in flight.
         let passed_ns = (step.runtime_ns + plan.stop.ramp_ns) as f64;
         let ticks_ms = counted.read_ticks_ms + counted.write_ticks_ms;
         let (asked, seen) = (delta.asked_reads + delta.asked_writes, counted.reads + counted.writes);
@@ -144,8 +144,8 @@ fn part(plan: &StepPlan, step: &StepRecord) -> StepPart {
 
 /// The intervals before `full_ns` from after the first completion to the last one.
 ///
-/// A device that completes in lumps (large blocks, many at once) makes as many completions in a fixed time as happen to
-/// fall into it; from lump to lump each has its own time.
+/// A device that completes in lumps (large blocks, many at once) has as many completions in a fixed time as happen to
+/// fall into it; from lump to lump, each lump has its own time.
 fn between_completions(all: &[Interval], full_ns: u64) -> &[Interval] {
     let whole = all.iter().take_while(|interval| interval.start_ns + interval.length_ns <= full_ns).count();
     let busy = |interval: &Interval| !interval.streams.is_empty();
@@ -187,7 +187,8 @@ fn totals(intervals: &[Interval]) -> (f64, f64, f64) {
     (length as f64, ios as f64, sum as f64)
 }
 
-/// What the edges can add to or take from the sum of latencies: at most the longest request on each slot and each pass.
+/// The most that the edges can add to or take from the sum of latencies: at most the longest request on each slot and
+/// each pass.
 fn edge(parts: &[StepPart], length: f64) -> f64 {
     let most: u64 = parts.iter().map(|part| part.lat_max_ns).sum();
     if length > 0.0 { most as f64 / length } else { 1.0 }
@@ -199,7 +200,7 @@ fn pass_rate(part: &StepPart) -> (f64, Option<f64>) {
     (if length > 0.0 { ios * 1e9 / length } else { 0.0 }, sigma(&stats::rate(&part.intervals, CLASS)))
 }
 
-/// The rate over all passes with an interval that holds what the passes differ by: they are few, so it is Student's.
+/// The rate over all passes, with an interval that covers their differences: they are few, so it uses Student's t.
 pub(crate) fn between_passes(rate: Estimate, passes: &[(f64, Option<f64>)]) -> Estimate {
     let Some(value) = rate.value.filter(|_| passes.len() >= 2) else { return rate };
     let logs: Vec<f64> = passes.iter().filter(|(rate, _)| *rate > 0.0).map(|(rate, _)| rate.ln()).collect();
@@ -209,7 +210,7 @@ pub(crate) fn between_passes(rate: Estimate, passes: &[(f64, Option<f64>)]) -> E
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     let error = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
-    // Of two passes the t is 12.7: their difference then is the interval, not six times it.
+    // For two passes t is 12.7, so the interval is their difference, not six times that.
     let factor = (error * t_975(n - 1.0).min(4.0)).exp();
     let widen = |bound: Option<f64>, by: f64, pick: fn(f64, f64) -> f64| bound.map(|bound| pick(bound, value * by));
     Estimate { low: widen(rate.low, 1.0 / factor, f64::min), high: widen(rate.high, factor, f64::max), ..rate }
@@ -228,7 +229,7 @@ fn disagree(passes: &[(f64, Option<f64>)]) -> bool {
         .any(|(at, one)| passes[..at].iter().any(|other| one.0 > 0.0 && other.0 > 0.0 && apart(one, other)))
 }
 
-/// The mean over the passes, each by its time.
+/// The mean over the passes, weighted by their time.
 fn in_flight_device(parts: &[StepPart]) -> Option<f64> {
     let known: Vec<(f64, f64)> = parts.iter().filter_map(|part| part.device).collect();
     let total: f64 = known.iter().map(|(_, time)| time).sum();

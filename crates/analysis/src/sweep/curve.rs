@@ -6,9 +6,9 @@ use qd1_model::sweep::{Allowed, BendState, Cell, Crossover, Curve};
 use super::bend::{Fit, Point, fit};
 use qd1_stats::sigma;
 
-/// Where a cell's uncertainty is not known.
+/// Used if a cell's uncertainty is not known.
 const SIGMA_UNKNOWN: f64 = 0.2;
-/// Deeper queues that bring this much less than the best do not belong to the same law: contention has set in.
+/// Deeper queues that achieve this much less than the best no longer follow the same law: contention has set in.
 const FALL: f64 = 0.93;
 
 /// The curve of `cells`, all of one rw and block size, shallowest first.
@@ -43,7 +43,7 @@ fn point(x: f64, y: f64, cell: &Cell) -> Point {
     Point { x, y, sigma: sigma(&cell.iops).unwrap_or(SIGMA_UNKNOWN) }
 }
 
-/// The deepest queue within the bound; deeper ones that happen to be within it again do not count.
+/// The deepest queue within the bound; deeper ones that happen to meet it again do not count.
 fn allowed(cells: &[&Cell], bound_ns: f64) -> Allowed {
     let p99 = |cell: &&Cell| cell.lat_p99_ns.value.unwrap_or(f64::INFINITY);
     let within = cells.iter().take_while(|cell| p99(cell) <= bound_ns).count();
@@ -66,7 +66,7 @@ fn allowed(cells: &[&Cell], bound_ns: f64) -> Allowed {
     }
 }
 
-/// The crossover of one rw: `cells` of one depth, smallest block first; `knees` its curves.
+/// The crossover of one rw: `cells` of one depth, smallest block first; `knees` are its curves.
 pub(super) fn crossover(cells: &[&Cell], curves: &[Curve]) -> Option<Crossover> {
     let first = cells.first()?;
     let points: Vec<Point> =

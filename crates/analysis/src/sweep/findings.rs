@@ -1,4 +1,4 @@
-//! What a sweep's surface says about the sweep itself: cells and passes that cannot be taken at face value.
+//! What a sweep's surface shows about the sweep itself: cells and passes that cannot be taken at face value.
 
 use qd1_model::FindingId;
 use qd1_model::finding::{Finding, Severity};
@@ -28,7 +28,7 @@ fn flagged(surface: &Surface, flag: CellFlag, badness: impl Fn(&Cell) -> f64) ->
     cells
 }
 
-/// A finding of these cells: the first step of the worst, the others beside it.
+/// A finding about these cells: the first step of the worst, with the others listed.
 fn of_cells(id: FindingId, severity: Severity, confidence: f64, cells: &[&Cell]) -> Finding {
     let mut names = cells.iter().filter_map(|cell| cell.steps.first().cloned());
     let step = names.next().unwrap_or_default();
@@ -39,15 +39,15 @@ fn depth_not_reached(surface: &Surface) -> Option<Finding> {
     let cells = flagged(surface, CellFlag::DepthNotReached, |cell| f64::from(cell.iodepth) / cell.in_flight.max(1e-9));
     let worst = cells.first()?;
     Some(Finding {
-        title: "the queue was not as deep as asked: by Little's law fewer requests were in flight".to_owned(),
+        title: "the queue was not as deep as requested: by Little's law, fewer requests were in flight".to_owned(),
         evidence: format!(
-            "throughput times mean latency is {:.1} in flight where {} were asked for (tolerance {})",
+            "throughput times mean latency gives {:.1} in flight, {} were requested (tolerance {})",
             worst.in_flight,
             worst.iodepth,
             percent(worst.in_flight_tolerance)
         ),
         advice: "qd1 or the system call was the limit, not the disk: look at the processor's load, or use another \
-                 --engine; take these cells as what one thread can do"
+                 --engine; these cells show what one thread can do"
             .to_owned(),
         ..of_cells(FindingId::SweepDepthNotReached, Severity::Warning, 0.95, &cells)
     })
@@ -59,10 +59,10 @@ fn little_broken(surface: &Surface) -> Option<Finding> {
     Some(Finding {
         title: "throughput and latency contradict each other by Little's law".to_owned(),
         evidence: format!(
-            "throughput times mean latency is {:.1} in flight where only {} can be",
+            "throughput times mean latency gives {:.1} in flight, but at most {} are possible",
             worst.in_flight, worst.iodepth
         ),
-        advice: "do not rely on these cells: the clock jumped, or the machine was suspended; measure again".to_owned(),
+        advice: "do not trust these cells: the clock jumped, or the machine was suspended; measure again".to_owned(),
         ..of_cells(FindingId::SweepLittleBroken, Severity::Critical, 0.9, &cells)
     })
 }
@@ -72,15 +72,15 @@ fn device_queue(surface: &Surface) -> Option<Finding> {
     let cells = flagged(surface, CellFlag::DeviceQueueShallow, |cell| -share(cell));
     let worst = cells.first()?;
     Some(Finding {
-        title: "requests waited above the disk: it saw a shallower queue than was asked for".to_owned(),
+        title: "requests waited above the disk: it saw a shallower queue than requested".to_owned(),
         evidence: format!(
-            "the kernel counted {:.1} requests at the disk on average where {} were in flight from here",
+            "the kernel counted {:.1} requests at the disk on average, with {} in flight from qd1",
             worst.in_flight_device.unwrap_or(0.0),
             worst.iodepth
         ),
         advice:
             "a lock of the filesystem, a scheduler, a limit of the device's queue or of a cgroup holds them back, or \
-                 the processor spends the time; deeper queues will not help on this path"
+                 the processor takes the time; deeper queues will not help on this path"
                 .to_owned(),
         ..of_cells(FindingId::SweepDeviceQueue, Severity::Info, 0.7, &cells)
     })
@@ -93,16 +93,15 @@ fn passes_disagree(surface: &Surface) -> Option<Finding> {
     };
     let cells = flagged(surface, CellFlag::PassesDisagree, apart);
     let worst = cells.first()?;
-    // One cell in twenty may be out of line by a neighbour's doing; more is a property of the disk or the hour.
+    // A neighbour may put one cell in twenty out of line; more is a property of the disk or of the hour.
     let many = cells.len() * 10 > surface.cells.len();
     let rates: Vec<String> = worst.pass_iops.iter().map(|rate| qd1_model::units::format_count(*rate)).collect();
     Some(Finding {
         title: "the same cell gave different throughput in different passes".to_owned(),
         evidence: format!("{} of {} cells; at worst {} IOPS", cells.len(), surface.cells.len(), rates.join(", then ")),
-        advice:
-            "the disk is shared, still settling, or living on burst credit; look at --full, which makes more passes, \
-                 and take differences between neighbouring cells lightly"
-                .to_owned(),
+        advice: "the disk is shared, still settling, or using burst credit; try --full, which makes more passes, \
+                 and do not read much into differences between neighbouring cells"
+            .to_owned(),
         ..of_cells(FindingId::SweepPassesDisagree, if many { Severity::Warning } else { Severity::Info }, 0.9, &cells)
     })
 }
@@ -119,13 +118,13 @@ fn drift(surface: &Surface) -> Option<Finding> {
     Some(Finding {
         title: format!("pass {} was {} {word} than the mean of all passes", worst.pass, percent(relative.abs())),
         evidence: format!(
-            "over {} cells, each compared with itself; between {} and {}",
+            "mean over {} cells, each compared with its own mean of all passes; 95 % interval {} to {}",
             worst.relative.n,
             percent(worst.relative.low.unwrap_or(0.0)),
             percent(worst.relative.high.unwrap_or(0.0))
         ),
-        advice: "the disk changed while it was measured; the order of the steps keeps that out of the curves, but the \
-                 level is a mean over the change: qd1 limits --burst finds burst credit"
+        advice: "the disk changed while it was measured; the order of the steps keeps this out of the curves, but \
+                 their level is a mean over the change: qd1 limits --burst finds burst credit"
             .to_owned(),
         ..base_finding(FindingId::SweepDrift, Severity::Warning, 0.9)
     })

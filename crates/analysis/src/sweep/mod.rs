@@ -1,6 +1,6 @@
 //! A sweep over block size, iodepth and rw: what its Record shows (docs/method.md).
 //!
-//! [`surface`] turns the Record into cells, knees and crossovers; [`findings()`] says which of them to distrust.
+//! [`surface`] turns the Record into cells, knees and crossovers; [`findings()`] says which of them not to trust.
 
 mod bend;
 mod cells;
@@ -18,7 +18,7 @@ use qd1_model::{Estimate, Record};
 
 use qd1_stats::t_975;
 
-/// The surface of a sweep; none for other runs.
+/// The surface of a sweep; `None` for other runs.
 #[must_use]
 pub fn surface(record: &Record) -> Option<Surface> {
     let asked = record.plan.sweep?;
@@ -59,7 +59,7 @@ fn deepest_common(cells: &[Cell], rw: Rw) -> Option<u32> {
     depths.filter(complete).max()
 }
 
-/// Each pass against the mean of all, from the cells that every pass measured.
+/// Each pass compared with the mean of all, from the cells that every pass measured.
 fn drift(cells: &[Cell], passes: usize) -> Vec<PassDrift> {
     let complete: Vec<Vec<f64>> = cells
         .iter()
@@ -92,7 +92,7 @@ fn drift(cells: &[Cell], passes: usize) -> Vec<PassDrift> {
         .collect()
 }
 
-/// A bend of which nothing is known.
+/// A bend about which nothing is known.
 fn unknown_bend() -> Bend {
     Bend { state: BendState::NotResolved, at: Estimate::default(), sharpness: 0.0, residual: 0.0 }
 }

@@ -48,7 +48,7 @@ pub(crate) fn record(depths: &[u32], full: f64) -> Record {
     record
 }
 
-/// Makes the kernel say that so many requests were at the device on average.
+/// Makes the kernel report this many requests at the device on average.
 pub(crate) fn at_device(step: &mut StepRecord, depth: f64) {
     let asked: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
     let delta = step.device.get_or_insert_default();

@@ -1,9 +1,9 @@
 //! Ways to make writes durable, compared: which is fastest, how it depends on size, committers and layout, and
 //! which settings of programs use it.
 //!
-//! What a step is for follows from what it was planned to do. Steps that do the same are passes over one row: their
-//! operations are taken together, and an interval holds what the passes differ by. A method is better than another
-//! beyond doubt where the intervals of their rates do not overlap.
+//! The purpose of a step follows from its plan. Steps that do the same are passes over one row: their operations are
+//! merged, and an interval covers the differences between passes. A method is better than another beyond doubt if the
+//! intervals of their rates do not overlap.
 
 mod settings;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use qd1_stats::{self as stats, Quantiles};
 
 const CLASS: OpClass = OpClass::Commit;
 
-/// The table of a run of `qd1 sync`; none for other runs.
+/// The table of a run of `qd1 sync`; `None` for other runs.
 #[must_use]
 pub fn table(record: &Record) -> Option<SyncTable> {
     if record.plan.subject != Subject::Sync {
@@ -36,8 +36,8 @@ pub fn table(record: &Record) -> Option<SyncTable> {
     Some(SyncTable { block, rows, files, best, tied, settings })
 }
 
-/// The method for the steps that look further: the best so far, or fdatasync through the page cache where that cannot
-/// be distinguished from it, since most programs use it already. Absent before a durable one was measured.
+/// The method for the further steps: the best so far, or fdatasync through the page cache if that cannot be
+/// distinguished from it, since most programs use it already. Absent until a durable one has been measured.
 #[must_use]
 pub fn choice(plan: &Plan, done: &[StepRecord]) -> Option<SyncMethod> {
     let rows = rows(plan, done);
@@ -54,7 +54,7 @@ fn rows(plan: &Plan, done: &[StepRecord]) -> Vec<SyncRow> {
             continue;
         };
         let measured = record.stream(CLASS).is_some_and(|stream| stream.lat.count() > 0);
-        // Commits under load are another case.
+        // Commits under load are a separate case.
         if !io.sync.commits() || !measured || !step.background.is_empty() {
             continue;
         }
@@ -76,7 +76,7 @@ fn method(io: &IoWork) -> SyncMethod {
     SyncMethod { sync: io.sync, direct: io.direct }
 }
 
-/// Several committers on the one test file; a single one has it for itself.
+/// Several committers on the one test file; a single one has the file to itself.
 fn shared(io: &IoWork) -> bool {
     io.file == FileUse::Shared && io.in_flight() > 1
 }
@@ -124,18 +124,18 @@ fn row(io: &IoWork, steps: &[&StepRecord]) -> SyncRow {
     }
 }
 
-/// The size by which most methods were measured.
+/// The size at which most methods were measured.
 fn common_block(rows: &[SyncRow]) -> u32 {
     let count = |block: u32| rows.iter().filter(|row| row.block == block).count();
     rows.iter().map(|row| row.block).max_by_key(|block| count(*block)).unwrap_or(0)
 }
 
-/// Whether a row compares methods: one committer, one write a commit, over what was written.
+/// Whether a row compares methods: one committer, one write per commit, over written data.
 fn compares(row: &SyncRow, block: u32) -> bool {
     row.block == block && row.committers == 1 && row.writes_per_sync == 1 && row.layout == SyncLayout::Overwrite
 }
 
-/// The durable method with the highest rate, and those that may be as good.
+/// The durable method with the highest rate, and those that may be equally good.
 fn best(rows: &[SyncRow], block: u32) -> Option<(SyncMethod, Vec<SyncMethod>)> {
     let candidates = || rows.iter().filter(|row| row.durable && compares(row, block));
     let rate = |row: &SyncRow| row.commits_per_second.value.unwrap_or(0.0);
@@ -145,7 +145,7 @@ fn best(rows: &[SyncRow], block: u32) -> Option<(SyncMethod, Vec<SyncMethod>)> {
     Some((best.method, tied.map(|row| row.method).collect()))
 }
 
-/// Whether `a` is above `b` beyond doubt: without an interval there always is doubt.
+/// Whether `a` is above `b` beyond doubt: without an interval there is always doubt.
 fn is_above(a: &Estimate, b: &Estimate) -> bool {
     matches!((a.low, b.high), (Some(low), Some(high)) if low > high)
 }

@@ -5,9 +5,9 @@
 //! MySQL 8.4, "InnoDB Startup Options": `innodb_flush_method` (O_DIRECT concerns the data files, the log is written
 //! through the page cache and synced by fsync; O_DSYNC opens the log O_SYNC), `innodb_use_fdatasync` (since 8.0.26),
 //! `innodb_flush_log_at_trx_commit`; SQLite, "PRAGMA synchronous" and "Write-Ahead Logging" (a commit in WAL mode
-//! appends, and syncs with FULL alone; in the others it makes and removes a journal and syncs that, its directory and
-//! the database); etcd, `server/storage/wal` (fdatasync on segments of 64 MB allocated beforehand); Redis,
-//! "Persistence" (`appendfsync always` syncs an append-only file after each round of commands, by fdatasync).
+//! appends, and syncs only with FULL; in the other modes it makes and removes a journal and syncs that, its directory
+//! and the database); etcd, `server/storage/wal` (fdatasync on preallocated segments of 64 MB); Redis, "Persistence"
+//! (`appendfsync always` syncs an append-only file after each round of commands, by fdatasync).
 
 use qd1_model::Estimate;
 use qd1_model::plan::{FileSync, Sync};
@@ -15,20 +15,20 @@ use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, Sy
 
 use super::{compares, is_above};
 
-/// How a program commits, to be looked up among what was measured.
+/// How a program commits, to be looked up among the measurements.
 #[derive(Clone, Copy)]
 enum CommitWay {
     /// A sync of this kind through the page cache, over written data.
     Log(Sync),
-    /// The same in another layout, or over written data where that was not measured.
+    /// The same in another layout, or over written data if that layout was not measured.
     At(Sync, SyncLayout),
     /// A new file and its directory, among other things.
     NewFile,
-    /// Nothing that is waited for.
+    /// Nothing that it waits for.
     Nothing,
 }
 
-/// One row: program, setting, what it means, how it commits, whether it is what the program does by itself.
+/// One row: program, setting, what it means, how it commits, whether it is the program's default.
 struct KnownSetting {
     program: &'static str,
     setting: &'static str,
@@ -72,7 +72,7 @@ static SETTINGS: &[KnownSetting] = &[
     known_setting(
         MYSQL,
         "innodb_flush_method=O_DIRECT",
-        "or fsync: either syncs the log by fsync; with innodb_flush_log_at_trx_commit=1",
+        "or fsync: either syncs the log with fsync; with innodb_flush_log_at_trx_commit=1",
         CommitWay::Log(Sync::Fsync),
         true,
     ),
@@ -93,7 +93,7 @@ static SETTINGS: &[KnownSetting] = &[
     known_setting(
         MYSQL,
         "innodb_flush_log_at_trx_commit=2",
-        "no sync at a commit: a power cut takes the last second",
+        "no sync on commit: a power cut loses the last second",
         CommitWay::Nothing,
         false,
     ),
@@ -107,21 +107,21 @@ static SETTINGS: &[KnownSetting] = &[
     known_setting(
         SQLITE,
         "journal_mode=WAL, synchronous=FULL",
-        "one fdatasync of an appended log a commit",
+        "one fdatasync of an appended log per commit",
         CommitWay::At(Sync::Fdatasync, SyncLayout::Append),
         false,
     ),
     known_setting(
         SQLITE,
         "journal_mode=WAL, synchronous=NORMAL",
-        "no sync at a commit: a power cut takes the last ones, and harms nothing else",
+        "no sync on commit: a power cut loses the last ones, and harms nothing else",
         CommitWay::Nothing,
         false,
     ),
     known_setting(
         "etcd",
         "none to choose",
-        "fdatasync of a log allocated beforehand",
+        "fdatasync of a preallocated log",
         CommitWay::At(Sync::Fdatasync, SyncLayout::Preallocated),
         true,
     ),
@@ -135,13 +135,13 @@ static SETTINGS: &[KnownSetting] = &[
     known_setting(
         REDIS,
         "appendfsync everysec",
-        "its default with appendonly yes: a power cut takes the last second or two",
+        "its default with appendonly yes: a power cut loses the last second or two",
         CommitWay::Nothing,
         true,
     ),
 ];
 
-/// All settings, with what was measured of the way each commits.
+/// All settings, with the measurements of the way each commits.
 pub(super) fn settings(rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Vec<SyncSetting> {
     if rows.is_empty() {
         return Vec::new();
@@ -149,7 +149,7 @@ pub(super) fn settings(rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Vec
     SETTINGS.iter().map(|known| setting(known, rows, files, block)).collect()
 }
 
-/// The median and the rate of a way to commit, where it was measured.
+/// The median and the rate of a way to commit, if it was measured.
 fn measured(commit: CommitWay, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Option<(Estimate, Estimate)> {
     let buffered = |sync| SyncMethod { sync, direct: false };
     let log = |sync| rows.iter().find(|row| row.method == buffered(sync) && compares(row, block));
@@ -170,13 +170,13 @@ fn measured(commit: CommitWay, rows: &[SyncRow], files: &[SyncFiles], block: u32
     Some((row.lat_p50_ns, row.commits_per_second))
 }
 
-/// Whether one way to commit is faster than another beyond doubt, by its rate or by its median, which is the one shown; not
-/// by that alone where its rate is the lower one.
+/// Whether one way to commit is faster than another beyond doubt, by its rate or by its median, which is the figure
+/// shown; not by the median alone if its rate is lower.
 pub(super) fn beats(a: &(Estimate, Estimate), b: &(Estimate, Estimate)) -> bool {
     is_above(&a.1, &b.1) || is_above(&b.0, &a.0) && a.1.value >= b.1.value
 }
 
-/// Whether a program by itself waits for nothing at a commit, so that a power cut takes the last ones.
+/// Whether a program by default waits for nothing on commit, so that a power cut loses the last ones.
 fn is_usually_lost(program: &str) -> bool {
     SETTINGS.iter().any(|known| known.program == program && known.usual && matches!(known.commit, CommitWay::Nothing))
 }

@@ -1,5 +1,5 @@
-//! Nothing that may name somebody is left of any text, in any form: the schema says which texts there are, so a new one is
-//! covered too.
+//! Redaction leaves no text that may identify somebody, in any output format. The schema lists all texts, so new
+//! ones are covered too.
 
 use qd1_analysis::charts;
 use qd1_analysis::compare::{Group, compare};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// What every text holds in turn. Each form hides it from another kind of search.
+/// The contents that every text gets, one after another. Each hides the marker from a different kind of search.
 const TEXTS: [&str; 8] = [
     "qxmarker",
     "/srv/qxmarker of qxmarker/qxmarker",
@@ -23,12 +23,12 @@ const TEXTS: [&str; 8] = [
 ];
 const LEFT: [&str; 3] = ["qxmarker", "10.98.76.54", "52:54:00"];
 
-/// A value of the schema, with a text in each string that is free. Of alternatives that of `turn`.
+/// Builds a value of the schema with `text` in each free string; `turn` selects among alternatives.
 struct Filled<'a> {
     definitions: &'a Value,
     text: &'a str,
     turn: usize,
-    /// Free texts that were filled.
+    /// Number of free texts that were filled in.
     count: usize,
 }
 
@@ -56,7 +56,7 @@ impl Filled<'_> {
                 json!(Hist::of_values([(1000, 5)].into_iter(), 5000))
             }
             "object" => self.object(schema, depth),
-            // Those without an end: a condition within a condition.
+            // Types that contain themselves: a condition within a condition.
             "array" if depth > 40 => json!([]),
             "array" => match schema.get("prefixItems").and_then(Value::as_array) {
                 Some(items) => items.iter().map(|item| self.value(item, name, depth + 1)).collect(),
@@ -84,7 +84,7 @@ impl Filled<'_> {
     }
 }
 
-/// Records whose every free text is `text`: one for each turn of the alternatives.
+/// Returns records in which every free text is `text`, one for each value of `turn`.
 fn records(text: &str, turns: usize) -> Vec<Record> {
     let schema: Value = serde_json::from_str(&qd1_report::schema()).unwrap();
     let of_turn = |turn| {
@@ -122,7 +122,7 @@ fn in_all_forms(report: &qd1_model::Report, text: &str) {
 }
 
 #[test]
-fn no_form_of_a_redacted_run_has_any_text_of_the_record() {
+fn no_format_of_a_redacted_run_has_any_text_of_the_record() {
     for (text, turns) in TEXTS.into_iter().zip([14, 2, 2, 2, 14, 2, 2, 2]) {
         for record in records(text, turns) {
             let subject = record.plan.subject;
@@ -132,7 +132,7 @@ fn no_form_of_a_redacted_run_has_any_text_of_the_record() {
     }
 }
 
-/// The runs of the samples, whose analysis says something of each of their parts.
+/// Returns the sample runs, whose analysis covers every part of a record.
 fn sampled(text: &str) -> Vec<Record> {
     let reports = [samples::slow_vps(), samples::fast_nvme(), samples::suite(), samples::interrupted()];
     let mut records: Vec<Record> = reports.into_iter().map(|report| report.record).collect();
@@ -148,7 +148,7 @@ fn sampled(text: &str) -> Vec<Record> {
     records
 }
 
-/// Puts `text` where a machine and its owner are named; steps keep their names, by which they are judged.
+/// Puts `text` wherever a machine or its owner is named; steps keep their names, because they are judged by name.
 fn spread(value: &mut Value, name: &str, text: &str) {
     const NAMED: [&str; 22] = [
         "hostname",
@@ -239,11 +239,11 @@ fn a_redacted_comparison_numbers_sides_runs_and_hosts() {
             assert_nothing_left(&shown, &format!("{format:?}"), text);
         }
         let hosts: Vec<&str> = groups.iter().map(|group| group.runs[0].circumstances[0].value.as_str()).collect();
-        assert_eq!(hosts, ["host 1", "host 2"], "that they differ is seen");
+        assert_eq!(hosts, ["host 1", "host 2"], "hosts remain distinguishable");
     }
 }
 
-/// What explains the figures stays, and nothing is judged otherwise.
+/// Redaction keeps what explains the figures, and changes no grade.
 #[test]
 fn a_redacted_run_has_the_figures_grades_and_findings_of_the_whole_one() {
     let samples = [samples::slow_vps(), samples::fast_nvme(), samples::suite(), samples::interrupted()];
@@ -264,7 +264,7 @@ fn a_redacted_run_has_the_figures_grades_and_findings_of_the_whole_one() {
 }
 
 #[test]
-fn thresholds_of_ones_own_lose_their_words_and_keep_their_bounds() {
+fn custom_thresholds_lose_their_texts_and_keep_their_bounds() {
     let record = samples::slow_vps().record;
     let mut thresholds = qd1_suites::thresholds::builtin();
     for class in &mut thresholds.class {

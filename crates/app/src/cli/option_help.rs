@@ -1,5 +1,5 @@
-//! What the help of each command says of its options: in words of its own, what is special to it first, and what most
-//! commands share last.
+//! The options in the help of each command: described in words that fit the command, its special options first and
+//! those that most commands share last.
 
 use std::io::IsTerminal as _;
 
@@ -25,13 +25,13 @@ const COMMON: [&str; 15] = [
 ];
 const COMMON_HEADING: &str = "Common options";
 
-/// Columns where the width is not known.
+/// Columns if the width is not known.
 const COLUMNS: usize = 80;
 
-/// What the list of commands shows of the options of `check`, which can be given without its name.
+/// Options of `check` that the list of commands shows: they can be given without the command's name.
 const OF_CHECK: [&str; 5] = ["path", "quick", "full", "over", "dry_run"];
 
-/// What `--only` of each command takes.
+/// The values of `--only` for each command.
 const ONLY: [(&str, &str); 6] = [
     (
         "check",
@@ -41,23 +41,23 @@ const ONLY: [(&str, &str); 6] = [
     ("predict", "commit1, commit-large, wal, checkpoint, reread, journal"),
     ("sweep", "names such as randread-4k-d8-p1 (rw, block size, depth, pass): randread-4k-*"),
     ("sync", "names such as fdatasync-p1, size-64k, own-4, append: fdatasync*"),
-    ("run", "those of the suite"),
+    ("run", "the steps of the suite"),
 ];
 
 /// Options that mean something special to a command: its name, the option's, and the words.
 const SPECIAL: [(&str, &str, &str); 9] = [
     ("check", "quick", "Take about 20 seconds: wider intervals, no file operations"),
-    ("check", "full", "Take some minutes: tighter intervals, commits under load"),
+    ("check", "full", "Take a few minutes: tighter intervals, commits under load"),
     ("check", "size", "Size of the test file [default: 1GiB; --quick 256MiB, --full 4GiB]"),
     ("identify", "size", "Size of the test file [default: 512MiB; --quick 256MiB, --full 2GiB]"),
     ("predict", "size", "Size of the test file [default: 64MiB]"),
     ("run", "size", "Size of the test file [default: the suite's, which --dry-run shows]"),
-    ("run", "quick", "The shortest times of the suite; wider intervals"),
-    ("run", "full", "The longest times of the suite; tighter intervals"),
-    ("sync", "quick", "One pass over the methods; wider intervals"),
+    ("run", "quick", "Use the suite's shortest times: wider intervals"),
+    ("run", "full", "Use the suite's longest times: tighter intervals"),
+    ("sync", "quick", "Make one pass over the methods: wider intervals"),
 ];
 
-/// Returns the definition of the command line with the help of each command in its own words and order.
+/// Returns the definition of the command line, with option help in the words and order that fit each command.
 pub(crate) fn worded(root: Command) -> Command {
     let root = of_command(root, "check");
     let root = root.mut_args(|arg| {
@@ -80,7 +80,7 @@ fn of_command(command: Command, name: &str) -> Command {
             false => arg,
         };
         if let Some((_, steps)) = ONLY.iter().find(|(of, _)| *of == name && id == "only") {
-            let help = "Only these steps, separated by commas; * stands for any letters. --dry-run lists them";
+            let help = "Run only these steps, separated by commas; * matches any characters. --dry-run lists them";
             return arg.help(format!("{help}: {steps}"));
         }
         match SPECIAL.iter().find(|(of, option, _)| *of == name && *option == id) {
@@ -106,7 +106,7 @@ mod tests {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The help of every command listed the steps of `check`.
+    /// Regression: the help of every command listed the steps of `check`.
     #[test]
     fn the_steps_that_the_help_names_are_those_of_the_suite() {
         for (name, names) in ONLY.iter().filter(|(name, _)| ["check", "identify", "predict"].contains(name)) {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_to_a_command_comes_before_what_all_share() {
+    fn special_options_of_a_command_come_before_common_ones() {
         for (name, first) in [("check", "--quick"), ("sync", "--quick"), ("limits", "--burst")] {
             let help = help(name);
             let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{name} has no {text}: {help}"));
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// The list of commands stood above all options of `check`, 154 lines in all.
+    /// Regression: the list of commands was followed by all options of `check`, 154 lines in all.
     #[test]
     fn the_help_without_a_command_fits_two_screens() {
         let help = Cli::definition().render_help().to_string();

@@ -1,4 +1,4 @@
-//! `qd1 check`: the main job, which is the suite `check`; with `--over`, its rounds over hours.
+//! `qd1 check`: runs the suite `check`, or with `--over` rounds of it spread over hours.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ pub(crate) struct CheckArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Measure in rounds of a second at random times over this time, 1h to 14d; uses at most 0.5 % of the disk's time
+    /// Measure in one-second rounds at random times over this period, 1h to 14d; uses at most 0.5 % of the disk's time
     #[arg(long, value_name = "TIME", value_parser = duration,
           conflicts_with_all = ["quick", "full", "runtime", "with_load", "no_save"])]
     pub(crate) over: Option<u64>,
-    /// Go on with the run of --over that has this id, after an interruption or a reboot
+    /// Continue the --over run with this id, after an interruption or a reboot
     #[arg(long, value_name = "ID",
           conflicts_with_all = ["over", "path", "quick", "full", "runtime", "with_load", "no_save", "size", "only",
                                 "engine", "seed", "dry_run"])]

@@ -18,17 +18,17 @@ use crate::in_turn::{self, Outcome, Request};
 use crate::output;
 use crate::session;
 
-/// The forms of a comparison: name, help text and value.
+/// The formats of a comparison: name, help text and value.
 const FORMATS: [Choice<CompareFormat>; 6] = [
     ("human", "Text for people", CompareFormat::Human),
     ("json", "The whole comparison as one JSON document", CompareFormat::Json),
     ("csv", "One row per figure and side", CompareFormat::Csv),
     ("markdown", "Tables for an issue or a pull request", CompareFormat::Markdown),
-    ("junit", "JUnit's XML: a case for each limit of --fail-if, or for each primary figure", CompareFormat::Junit),
+    ("junit", "JUnit XML: a test case for each limit of --fail-if, or for each primary figure", CompareFormat::Junit),
     ("bmf", "Bencher Metric Format: the figures of the last side", CompareFormat::Bmf),
 ];
 
-/// What the help ends with.
+/// Text at the end of the help.
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 compare @previous @latest
@@ -36,42 +36,43 @@ Examples:
   qd1 compare --in-turn /mnt/old /mnt/new
   qd1 compare fio.json other-fio.txt
 
-Exit codes: 0 done; 1 a run cannot be read, or a request failed; 2 wrong usage; 3 a limit is exceeded for sure (--fail-if), \
-is undecided (--strict), or a primary figure is worse (--fail-on worse); with --in-turn also 4 the place is not safe \
-to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted.";
+Exit codes: 0 done; 1 a run cannot be read, or a request failed; 2 usage error; 3 a limit is certainly exceeded \
+(--fail-if) or undecided (--strict), or a primary figure is worse (--fail-on worse); with --in-turn also 4 the place \
+is not safe to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted.";
 
-/// Runs and sides at most.
+/// Most runs and sides.
 const RUNS_MAX: usize = 1000;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Runs, of which each is compared with the first: an id of `qd1 history` or its beginning, @latest, @previous,
-    /// @yesterday, @TAG, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV,
-    /// p99bench's JSON. Several runs in a file count as repeats
+    /// Runs; each is compared with the first. A run is an id of `qd1 history` or its beginning, @latest, @previous,
+    /// @yesterday, @TAG, or a file: qd1's --json, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s
+    /// CSV, or p99bench's JSON. Several runs in one file count as repeats
     #[arg(value_name = "RUN", required_unless_present_any = ["group", "in_turn"])]
     pub(crate) runs: Vec<String>,
     #[command(flatten)]
     pub(crate) in_turn: InTurnArgs,
-    /// A side of several runs under one name, to see how runs differ by themselves; plain RUNs go before it
+    /// Several runs as one side under a name, to see how much runs vary on their own; plain RUNs go before it
     #[arg(long, value_name = "NAME=RUN,RUN", num_args = 1..)]
     pub(crate) group: Vec<String>,
-    /// Exit with code 3 if a figure has changed by more than this for sure, as 'commit1.p99 > +10%' or 'read32.iops < -10%';
-    /// may be given several times. Figures: p50, p99, p99.9, p99.99, mean, sync_p50, sync_p99, iops, bw, stall_share
+    /// Exit with code 3 if a figure has certainly changed by more than this, such as 'commit1.p99 > +10%' or
+    /// 'read32.iops < -10%'; may be given several times. Figures: p50, p99, p99.9, p99.99, mean, sync_p50, sync_p99,
+    /// iops, bw, stall_share
     #[arg(long, value_name = "LIMIT")]
     pub(crate) fail_if: Vec<Condition>,
-    /// Exit with code 3 also where it is undecided whether a figure is within its limit
+    /// Also exit with code 3 if it is undecided whether a figure is within its limit
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
     /// Exit with code 3 if any of the dozen primary figures is worse on another side than on the first
     #[arg(long, value_name = "WORD", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
-    /// Form of the result on stdout
+    /// Format of the result on stdout
     #[arg(long, value_parser = choice(&FORMATS), default_value = "human")]
     pub(crate) format: CompareFormat,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Leave out names, addresses, models and paths, to share it: sides and runs are numbered
+    /// Leave out names, addresses, models and paths, to share the result: sides and runs are numbered
     #[arg(long, conflicts_with = "fail_if")]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -88,44 +89,45 @@ pub(crate) enum FailOn {
 /// How two places are measured in turn.
 #[derive(Debug, Args)]
 pub(crate) struct InTurnArgs {
-    /// Measure two places now and compare them (or one, named twice): visit by visit in turn, so that what moves both cancels.
-    /// About two and a half minutes; both runs are kept in the history. Devices and files are only read
+    /// Measure two places now and compare them (or name one place twice). Visits alternate between them, so that
+    /// changes that affect both cancel out. Takes about two and a half minutes; both runs are saved in the history.
+    /// Devices and files are only read
     #[arg(long, num_args = 2, value_names = ["PATH", "PATH"], conflicts_with_all = ["runs", "group"])]
     pub(crate) in_turn: Vec<PathBuf>,
-    /// In turn: the shortest times, about 40 seconds
+    /// In turn: use the shortest times, about 40 seconds
     #[arg(long, conflicts_with_all = ["runs", "group", "full"])]
     pub(crate) quick: bool,
-    /// In turn: the longest times, minutes
+    /// In turn: use the longest times, several minutes
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) full: bool,
     /// In turn: size of each test file, for example 4G (1GiB)
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["runs", "group"])]
     pub(crate) size: Option<Bytes>,
-    /// In turn: longest time of each step, for example 30s
+    /// In turn: maximum time for each step, for example 30s
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["runs", "group"])]
     pub(crate) runtime: Option<u64>,
-    /// In turn: only these steps of check, separated by commas; * stands for any letters
+    /// In turn: run only these steps of check, separated by commas; * matches any characters
     #[arg(long, value_name = "STEP", value_delimiter = ',', conflicts_with_all = ["runs", "group"])]
     pub(crate) only: Vec<String>,
     /// In turn: how I/O is issued: auto, psync, libaio or io_uring
     #[arg(long, value_name = "ENGINE", value_parser = engine, conflicts_with_all = ["runs", "group"])]
     pub(crate) engine: Option<EngineChoice>,
-    /// In turn: seed of all random choices
+    /// In turn: seed for all random choices
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) seed: Option<u64>,
     /// In turn: show what would be done: steps, time, bytes written, space
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) dry_run: bool,
-    /// In turn: space of the filesystem that stays free (a tenth of it, at most 4 GiB)
+    /// In turn: space to leave free on the filesystem (a tenth of it, at most 4 GiB)
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["runs", "group"])]
     pub(crate) leave_free: Option<Bytes>,
-    /// In turn: measure also where files are kept in memory (tmpfs)
+    /// In turn: also measure a filesystem in memory (tmpfs)
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) in_memory: bool,
     /// In turn: do not save the runs in the history
     #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) no_save: bool,
-    /// In turn: no progress on stderr
+    /// In turn: show no progress on stderr
     #[arg(long, short, conflicts_with_all = ["runs", "group"])]
     pub(crate) quiet: bool,
 }
@@ -133,7 +135,7 @@ pub(crate) struct InTurnArgs {
 /// Compares runs.
 ///
 /// # Errors
-/// When a run cannot be read, or nothing of them can be compared; the message says what to do.
+/// When a run cannot be read, or the runs have nothing to compare; the message says what to do.
 pub(crate) fn run(args: &CompareArgs, typed: &CommandLine) -> Result<ExitCode> {
     args.to.output.iter().try_for_each(|path| output::check_destination(path))?;
     if let [first, second] = args.in_turn.in_turn.as_slice() {
@@ -188,7 +190,8 @@ fn show(args: &CompareArgs, comparison: &Comparison) -> Result<()> {
     output::write(&args.to, &qd1_report::comparison(comparison, format, &style, &jiff::tz::TimeZone::system()))
 }
 
-/// 3 where a limit is exceeded for sure, cannot be told and has to be, or a primary figure is worse and must not be; else 0.
+/// Returns 3 if a limit is certainly exceeded, is undecided with `--strict`, or a primary figure is worse with
+/// `--fail-on worse`; otherwise 0.
 fn code(args: &CompareArgs, comparison: &Comparison) -> u8 {
     let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond || args.strict && !limit.is_within);
     let primary = comparison.rows.iter().filter(|row| row.is_primary).flat_map(|row| &row.effects);
@@ -206,7 +209,7 @@ pub(crate) fn redact(groups: &mut [Group]) {
     qd1_report::redact_measured(&mut runs);
 }
 
-/// Reads the sides: each run by itself, and each group.
+/// Reads the sides: each run on its own, and each group.
 fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     let named = args.runs.iter().zip(qd1_runs::find::names(&args.runs));
     let mut groups = named
@@ -215,15 +218,14 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     for given in &args.group {
         let wrong = || {
             Problem::usage(format!(
-                "--group {}: write it as name=RUN,RUN,RUN; a RUN of no group goes before --group",
+                "--group {}: write it as name=RUN,RUN,RUN; a RUN outside any group goes before --group",
                 printable(given)
             ))
         };
         let (name, words) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
         if groups.iter().any(|group| group.name == name) {
-            return Err(
-                Problem::usage(format!("--group {}: there is another side of that name", printable(given))).into()
-            );
+            let message = format!("--group {}: another side has this name; choose a different one", printable(given));
+            return Err(Problem::usage(message).into());
         }
         let found = words
             .split(',')
@@ -240,7 +242,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     let count: usize = groups.iter().map(|group| group.runs.len()).sum();
     if groups.len() < 2 {
         let hint = "name another run; `qd1 history` lists them";
-        return Err(Problem::usage(format!("there is only one side, and nothing to compare it with; {hint}")).into());
+        return Err(Problem::usage(format!("there is only one side and nothing to compare it with; {hint}")).into());
     }
     if count > RUNS_MAX {
         return Err(Problem::usage(format!("{count} runs are too many; compare at most {RUNS_MAX}")).into());
@@ -249,7 +251,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// A run beside itself differs by nothing, and a run that counts twice as a repeat is no repeat.
+/// A run does not differ from itself, and a run that is counted twice is not a repeat.
 fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
     let all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
     for (at, run) in all.iter().enumerate() {

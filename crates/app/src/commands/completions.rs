@@ -1,4 +1,4 @@
-//! `qd1 completions SHELL` and the hidden `qd1 man`: what packages install beside the binary.
+//! `qd1 completions SHELL` and the hidden `qd1 man`: what packages install along with the binary.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(crate) fn completions(args: &CompletionsArgs, root: &clap::Command) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// The completions of a shell, without commands that are hidden: nobody types those.
+/// Returns the completions of a shell, without hidden commands: nobody types those.
 fn script(shell: Shell, root: &clap::Command) -> String {
     let shown = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut root =
@@ -56,7 +56,7 @@ pub(crate) fn man(args: &ManArgs, root: clap::Command) -> Result<ExitCode> {
 mod tests {
     use super::*;
 
-    /// `__janitor` was offered.
+    /// Regression: `__janitor` was offered.
     #[test]
     fn every_shell_is_offered_what_people_type() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {

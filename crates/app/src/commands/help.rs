@@ -18,10 +18,10 @@ const TOPICS: [(&str, &str); 4] = [
     ("safety", include_str!("../help/safety.txt")),
 ];
 
-/// Commands that are named without what they do, so that the list fits a screen.
+/// Commands that are listed without a description, so that the list fits on a screen.
 const MINOR: [&str; 7] = ["plot", "restore", "suites", "schema", "completions", "version", "help"];
 
-/// Letters of a word that an error repeats.
+/// Most letters of a word that an error message repeats.
 const WORD_MAX: usize = 40;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
             if let [topic, word, ..] = words
                 && page_of(topic).is_some()
             {
-                let why = format!("{topic} is a page of its own: `qd1 help {topic}`, without {}", shown(word));
+                let why = format!("{topic} is a topic; run `qd1 help {topic}` without {}", shown(word));
                 return Err(Problem::usage(why).into());
             }
             root.build();
@@ -62,10 +62,10 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What there is, on one screen: each command in a line.
+/// Returns the overview on one screen, with a line for each command.
 fn overview(root: &clap::Command) -> String {
     let mut page = format!("{}\n", root.get_about().map(ToString::to_string).unwrap_or_default());
-    page += "Usage: qd1 [OPTIONS] [PATH], which is `qd1 check`, or qd1 COMMAND\n";
+    page += "Usage: qd1 [OPTIONS] [PATH] (the same as `qd1 check`), or qd1 COMMAND\n";
     let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
     for command in commands.filter(|command| !MINOR.contains(&command.get_name())) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -73,14 +73,14 @@ fn overview(root: &clap::Command) -> String {
     }
     let topics = TOPICS.map(|(name, _)| name).join(", ");
     page += &format!("  and {}\n", MINOR.join(", "));
-    page + &format!("`qd1 help COMMAND` has its options, `qd1 help TOPIC` a page on one of\n{topics}\n")
+    page + &format!("`qd1 help COMMAND` shows its options, `qd1 help TOPIC` a page on one of\n{topics}\n")
 }
 
 fn page_of(topic: &str) -> Option<&'static str> {
     TOPICS.iter().find(|(name, _)| *name == topic).map(|(_, page)| *page)
 }
 
-/// A word as it was typed, its beginning where it is long.
+/// Returns a word as it was typed; of a long one only the beginning.
 fn shown(word: &str) -> String {
     let letters: String = word.chars().take(WORD_MAX).collect();
     if letters == word { format!("{word:?}") } else { format!("{letters:?}...") }
@@ -88,7 +88,7 @@ fn shown(word: &str) -> String {
 
 fn unknown(word: &str, commands: &[String]) -> Problem {
     if commands.is_empty() {
-        return Problem::usage(format!("no help for {}; that command has no others below it", shown(word)));
+        return Problem::usage(format!("no help for {}; that command has no subcommands", shown(word)));
     }
     let topics = TOPICS.map(|(name, _)| name);
     let all = commands.iter().map(String::as_str).chain(topics);
@@ -96,7 +96,7 @@ fn unknown(word: &str, commands: &[String]) -> Problem {
         Some(name) => return Problem::usage(format!("no help for {}; did you mean {name}?", shown(word))),
         None => (topics.join(", "), commands.join(", ")),
     };
-    Problem::usage(format!("no help for {}; the topics are {topics}; the commands {commands}", shown(word)))
+    Problem::usage(format!("no help for {}; the topics are {topics}; the commands are {commands}", shown(word)))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The list of commands with all options of `check` was 154 lines long.
+    /// Regression: the list of commands with all options of `check` was 154 lines long.
     #[test]
     fn the_overview_fits_a_screen_and_names_all_commands() {
         let root = crate::cli::Cli::command();
@@ -118,15 +118,15 @@ mod tests {
         }
     }
 
-    /// `qd1 help safety x` asked whether safety was meant, and `qd1 help run yabs` listed no commands.
+    /// Regression: `qd1 help safety x` suggested safety, and `qd1 help run yabs` printed an empty list of commands.
     #[test]
-    fn what_has_no_help_is_told_in_a_line() {
+    fn unknown_help_is_reported_in_one_line() {
         let said = |words: &[&str]| {
             let args = HelpArgs { topic: words.iter().map(|word| (*word).to_owned()).collect() };
             run(&args, crate::cli::Cli::command()).unwrap_err().to_string()
         };
-        assert_eq!(said(&["safety", "x"]), "safety is a page of its own: `qd1 help safety`, without \"x\"");
-        assert_eq!(said(&["run", "yabs"]), "no help for \"yabs\"; that command has no others below it");
+        assert_eq!(said(&["safety", "x"]), "safety is a topic; run `qd1 help safety` without \"x\"");
+        assert_eq!(said(&["run", "yabs"]), "no help for \"yabs\"; that command has no subcommands");
         assert_eq!(said(&["limit"]), "no help for \"limit\"; did you mean limits?");
         assert!(said(&["x".repeat(3000).as_str()]).len() < 400);
     }

@@ -32,8 +32,8 @@ pub(crate) struct LimitsArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Wait this long for the end of a burst, for each of reads and writes, small and large requests. Writes more: see
-    /// --dry-run
+    /// Wait this long for the end of a burst, separately for reads and writes and for small and large requests. Writes
+    /// more data: see --dry-run
     #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "120s")]
     pub(crate) burst: Option<u64>,
     /// Size of the test file

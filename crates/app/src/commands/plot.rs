@@ -16,14 +16,14 @@ use crate::commands::history::trend;
 use crate::commands::report::{RunsArgs, graded, pictured, zone};
 use crate::output;
 
-/// The forms of a picture: name, help text and value.
+/// The formats of a picture: name, help text and value.
 const FORMATS: [Choice<Form>; 3] = [
-    ("svg", "Lines that stay sharp at any size", Form::Svg),
-    ("png", "Pixels", Form::Png),
+    ("svg", "Vector graphics, sharp at any size", Form::Svg),
+    ("png", "Pixel graphics", Form::Png),
     ("text", "For a terminal", Form::Text),
 ];
 
-/// What the help ends with.
+/// Text at the end of the help.
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 plot
@@ -32,12 +32,12 @@ Examples:
   qd1 plot --matrix @vps-a @vps-b nvme.json -o disks.svg
   qd1 plot --trend commit1.p99 --path /srv -o trend.svg
 
-Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
+Exit codes: 0 done; 1 a run cannot be read; 2 usage error.";
 
 /// Smallest and largest width and height of a picture.
 const LEAST: u32 = 200;
 const MOST: u32 = 4000;
-/// Rows of a matrix at most.
+/// Most rows of a matrix.
 const MATRIX_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,31 +51,31 @@ pub(crate) enum Form {
 pub(crate) struct PlotArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
-    /// Which chart; the first of --list otherwise
+    /// The chart to draw [default: the first of --list]
     #[arg(long, value_name = "NAME")]
     pub(crate) chart: Option<String>,
     /// List the charts of these runs
     #[arg(long, conflicts_with_all = ["chart", "output", "format"])]
     pub(crate) list: bool,
-    /// Draw the grades of runs instead: a row for each, a column for each class of workload
+    /// Draw the grades of runs instead: a row for each run, a column for each class of workload
     #[arg(long, conflicts_with_all = ["chart", "list", "trend"])]
     pub(crate) matrix: bool,
-    /// Draw one figure over the runs of the history instead, as commit1.p99 or read32.iops
+    /// Draw one figure over the runs of the history instead, such as commit1.p99 or read32.iops
     #[arg(long, value_name = "FIGURE", conflicts_with_all = ["runs", "chart", "list", "thresholds", "redact"])]
     pub(crate) trend: Option<String>,
     /// Write the picture to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Form of the picture; otherwise by the end of the file's name, and text without a file
+    /// Format of the picture [default: by the extension of the file; text without a file]
     #[arg(long, value_parser = choice(&FORMATS))]
     pub(crate) format: Option<Form>,
-    /// Width of an SVG or PNG; text in it is 12 high
+    /// Width of the SVG or PNG in pixels; text is 12 pixels high
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u32).range(i64::from(LEAST)..=i64::from(MOST)))]
     pub(crate) width: u32,
-    /// Height of it
+    /// Height of the SVG or PNG in pixels
     #[arg(long, default_value_t = 420, value_parser = clap::value_parser!(u32).range(i64::from(LEAST)..=i64::from(MOST)))]
     pub(crate) height: u32,
-    #[command(flatten, next_help_heading = "Conditions (with --trend)")]
+    #[command(flatten, next_help_heading = "Filters (with --trend)")]
     pub(crate) filter: FilterArgs,
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     let charts = match &args.trend {
         Some(figure) => Charts::of_trend(&trend::of_figure(figure, &args.filter)?),
         None if args.filter != FilterArgs::default() => {
-            let message =
-                "--path, --suite and the like work only with --trend; without it, name the runs: qd1 plot @latest";
+            let message = "filters such as --path and --suite work only with --trend; without it, name the runs: \
+                           qd1 plot @latest";
             return Err(Problem::usage(message).into());
         }
         None if args.matrix => Charts::of_matrix(&graded(&args.runs, MATRIX_MAX)?, &zone(&args.runs)),
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     let to = DestinationArgs { output: args.output.clone(), verbose: true, color: When::Auto };
     let Some((first, _)) = charts.names().next() else {
         let message = if args.matrix {
-            "none of these runs was judged by classes of workload; those of `qd1 check` are"
+            "none of these runs has grades for classes of workload; runs of `qd1 check` have them"
         } else {
             "these runs have no charts: nothing was measured"
         };
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     };
     let size = Size { width: f64::from(args.width), height: f64::from(args.height) };
     let picture = charts.picture(name, format, size).ok_or_else(|| unknown(&charts, name))?;
-    let picture = picture.map_err(|error| anyhow!("{name}: cannot be written as a picture: {error}"))?;
+    let picture = picture.map_err(|error| anyhow!("cannot draw the chart {name}: {error}"))?;
     match str::from_utf8(&picture) {
         Ok(text) => output::write(&to, text)?,
         Err(_) => output::write_bytes(&to, &picture)?,
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The form asked for, or that of the file's name.
+/// The format asked for, or that of the file's name.
 fn form(args: &PlotArgs) -> Result<Form> {
     let end = args.output.as_ref().and_then(|path| path.extension()).map(|end| end.to_string_lossy().to_lowercase());
     let form = match (args.format, &args.output, end.as_deref()) {
@@ -142,7 +142,7 @@ fn form(args: &PlotArgs) -> Result<Form> {
         (None, Some(_), Some("png")) => Form::Png,
         (None, Some(_), Some("txt")) => Form::Text,
         (None, Some(path), _) => {
-            let message = format!("-o {}: name it .svg, .png or .txt, or give --format", path.display());
+            let message = format!("-o {}: the name must end with .svg, .png or .txt; or give --format", path.display());
             return Err(Problem::usage(message).into());
         }
     };

@@ -1,4 +1,4 @@
-//! `qd1 powercut`: whether what was committed is there after the power was cut.
+//! `qd1 powercut`: tests whether commits survive a power cut.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write};
@@ -25,13 +25,13 @@ use crate::signals::Signals;
 
 /// Longest wait for a witness to answer.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Shortest token that is taken.
+/// Shortest token that is accepted.
 const TOKEN_MIN: usize = 8;
-/// Longest line of a file that is looked at for one, bytes.
+/// Longest first line of a token file that is read, bytes.
 const TOKEN_MAX: u64 = 4096;
-/// The variable that may have it.
+/// The environment variable that may hold the token.
 const TOKEN_VARIABLE: &str = "QD1_TOKEN";
-/// Silence after which the witness says that nothing comes any more.
+/// Silence after which the witness reports that nothing arrives any more.
 const SILENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const EXAMPLE: &str = "\
@@ -41,19 +41,19 @@ or over TCP, first on the other machine:
   (umask 077; head -c 16 /dev/urandom | base64 >token), and copy this file to the machine to test
   qd1 powercut witness notes --listen 192.0.2.7:7777 --token-file token
   qd1 powercut write /var/lib/db --to 192.0.2.7:7777 --token-file token
-Cut the power (not: shut down), start the machine again, copy the notes to it, and
+Cut the power (do not shut down), start the machine again, copy the notes to it, and run
   qd1 powercut check /var/lib/db notes
 
-Exit codes: 0 all is there, or done; 1 it failed, the witness is gone, or nothing was tested;
-2 wrong usage; 3 acknowledged commits are lost; 129, 130, 143 ended by a signal.";
+Exit codes: 0 all commits are there, or done; 1 failed, lost the witness, or tested nothing;
+2 usage error; 3 acknowledged commits are lost; 129, 130, 143 ended by a signal.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PowercutCommand {
     /// Commit below PATH until the power is cut, and acknowledge each commit to a witness
     Write(WriteArgs),
-    /// Note acknowledged commits in FILE; run it on another machine
+    /// Record acknowledged commits in FILE; run this on another machine
     Witness(WitnessArgs),
-    /// After the cut: look whether what FILE says was acknowledged is below PATH
+    /// After the cut: check that the acknowledged commits recorded in FILE are below PATH
     Check(CheckArgs),
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct WriteArgs {
 pub(crate) struct WitnessArgs {
     /// File for the notes; it must not exist yet
     file: PathBuf,
-    /// Wait here for the writer, instead of reading what comes on stdin
+    /// Wait for the writer at this address, instead of reading from stdin
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// File that only you can read; its first line is a token of at least 8 characters, which the writer has to
+    /// File that only you can read; its first line is a token of at least 8 characters, which the writer must
     /// present. Or set QD1_TOKEN
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     token_file: Option<PathBuf>,
@@ -90,11 +90,11 @@ pub(crate) struct WitnessArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The directory that was written to
+    /// The directory that the writer used
     path: PathBuf,
     /// The notes of the witness
     file: PathBuf,
-    /// Leave the file of the run in place, also when nothing is lost
+    /// Leave the writer's file in place even if nothing is lost
     #[arg(long)]
     keep: bool,
     /// Only the disk lost power: judge even though this machine was not restarted
@@ -121,17 +121,17 @@ fn token(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the token for the connection at `address`, which `option` asks for; an empty one for no connection. The
-/// variable may be set for other runs.
+/// Returns the token for the connection at `address`, which `option` sets; an empty one without a connection, even if
+/// the variable is set, perhaps for other runs.
 fn shared(option: &str, address: Option<&str>, word: Option<&str>, file: Option<&Path>) -> Result<String> {
     let found = match (address, word, file) {
         (None, None, None) => Ok(String::new()),
-        (None, ..) => Err(format!("a token is for a connection; add {option}")),
+        (None, ..) => Err(format!("a token is only used for a connection; add {option}")),
         (Some(_), Some(word), _) => Ok(word.to_owned()),
         (Some(_), None, Some(file)) => token_of(file).map_err(|why| format!("--token-file {}: {why}", file.display())),
         (Some(_), None, None) => match std::env::var_os(TOKEN_VARIABLE) {
             Some(word) => token(&word.to_string_lossy()).map_err(|why| format!("{TOKEN_VARIABLE}: {why}")),
-            None => Err(format!("{option} needs a token: --token-file FILE, or the variable {TOKEN_VARIABLE}")),
+            None => Err(format!("{option} needs a token; give --token-file FILE, or set {TOKEN_VARIABLE}")),
         },
     };
     Ok(found.map_err(Problem::usage)?)
@@ -172,7 +172,7 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
     let signals = Signals::install()?;
     let writer = Writer::create(&args.path, id::random_seed()?)?;
     message::print(format_args!("qd1: committing to {}; wait", writer.path().display()));
-    // A witness that stalls is not to keep the writer from ending.
+    // A witness that stalls must not keep the writer from ending.
     let mut to = Stoppable::new(to, signals.stop());
     let written = writer.run(&mut to, signals.stop(), |acknowledged| {
         message::print(format_args!(
@@ -185,30 +185,32 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
     match written.ended {
         Ended::CommitFailed(error) => {
             let file = writer.path().display();
-            return Err(
-                failed(format!("the commit after {count} failed: {error}; {file} is left to be checked")).into()
-            );
+            return Err(failed(format!(
+                "the commit after the first {count} failed: {error}; {file} is kept, so that it can be checked"
+            ))
+            .into());
         }
         Ended::WithoutWitness(error) => {
             writer.remove();
-            return Err(
-                failed(format!("the witness is gone after {count} commits: {error}; the file is removed")).into()
-            );
+            return Err(failed(format!(
+                "the witness was lost after {count} commits: {error}; the file has been removed"
+            ))
+            .into());
         }
         Ended::Stopped => writer.remove(),
     }
-    message::print(format_args!("qd1: ended after {count} commits without a power cut; the file is removed"));
+    message::print(format_args!("qd1: ended after {count} commits without a power cut; the file has been removed"));
     Ok(signals.exit_code().map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// Returns the same stream without a buffer.
+/// Returns an unbuffered handle to the same stream.
 fn duplicate(stream: BorrowedFd<'_>) -> Result<File> {
     Ok(stream.try_clone_to_owned().context("cannot take the stream")?.into())
 }
 
 fn connect(address: &str, token: &str) -> Result<TcpStream> {
     let wrong = |why: String| Problem::usage(format!("cannot reach a witness at {address}: {why}"));
-    let mut last = wrong("it has no address".to_owned());
+    let mut last = wrong("the name has no address".to_owned());
     let each = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
     // A name may lead to an address where nobody listens, and to one where somebody does.
     let connected = each.into_iter().find_map(|one| {
@@ -216,8 +218,8 @@ fn connect(address: &str, token: &str) -> Result<TcpStream> {
     });
     let Some(mut stream) = connected else { return Err(last.into()) };
     stream.set_nodelay(true)?;
-    writeln!(stream, "{token}").context("the witness is gone")?;
-    // Nobody is to cut the power before somebody listens.
+    writeln!(stream, "{token}").context("the witness was lost")?;
+    // Nobody should cut the power before the witness listens.
     stream.set_read_timeout(Some(CONNECT))?;
     let mut answer = String::new();
     let heard = BufReader::new(&stream).take(64).read_line(&mut answer);
@@ -244,12 +246,12 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
     }
     let made = Destination::of(&args.file).and_then(|there| Ok((there.create_new()?, there)));
     let (mut notes, there) = made.map_err(|error| {
-        Problem::usage(format!("cannot make {}: {error}; name a file that does not exist yet", args.file.display()))
+        Problem::usage(format!("cannot create {}: {error}; name a file that does not exist yet", args.file.display()))
     })?;
     let mut witness = Witness::default();
     let signals = Signals::install()?;
     let outcome = match listener {
-        // Ctrl-C ends the writer of a pipe as well, and with it what comes: what it still says is noted.
+        // Ctrl-C also ends the writer of a pipe, and with it the input; what it still sends is recorded.
         None => {
             let lines = Stoppable::new(duplicate(std::io::stdin().as_fd())?, signals.stop());
             witness.keep(lines, &mut notes, &false.into(), |_| ())
@@ -259,7 +261,7 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
             let refused = |from| message::print(format_args!("qd1: refused {from}, which did not present the token"));
             match powercut::accept(&listener, &secret, signals.stop(), refused)? {
                 Some(writer) => {
-                    // Nobody else is to wait for an answer.
+                    // Nobody else should wait for an answer.
                     drop(listener);
                     message::print("qd1: the writer is connected; its commits are noted");
                     follow(&mut witness, writer, &mut notes, &signals)
@@ -280,13 +282,13 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
         if let Some(code) = signals.exit_code() {
             return Ok(ExitCode::from(code));
         }
-        return Err(Problem::new(ProblemKind::Failed, "no writer acknowledged anything").into());
+        return Err(Problem::new(ProblemKind::Failed, "no writer acknowledged a commit").into());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Notes what comes over a connection, and says once when nothing comes any more: a machine without power ends no
-/// connection.
+/// Records what arrives over a connection, and reports once when nothing arrives any more: a machine that loses power
+/// does not close its connections.
 fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signals: &Signals) -> Result<()> {
     let (mut last, mut silences) = (u64::MAX, 0);
     witness.keep(writer, notes, signals.stop(), |acknowledged| {
@@ -295,7 +297,8 @@ fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signa
         if POLL * silences == SILENCE {
             let count = thousands(acknowledged);
             message::print(format_args!(
-                "qd1: nothing for ten seconds, after {count} acknowledged commits; if the power was cut, end this with Ctrl-C"
+                "qd1: nothing received for ten seconds, after {count} acknowledged commits; if the power was cut, end \
+                 this with Ctrl-C"
             ));
         }
     })
@@ -314,19 +317,19 @@ fn check(args: &CheckArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The outcome for people, headline first.
+/// Returns the outcome as text, headline first.
 fn said(outcome: &Outcome) -> String {
     let [acknowledged, looked_for, lost] = [outcome.acknowledged, outcome.looked_for, outcome.lost].map(thousands);
     let newest = thousands(outcome.newest);
     match outcome {
         Outcome { lost: 0, .. } => format!(
             "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. One cut proves little: a disk may \
-             lose some at other cuts.\n"
+             lose some at another cut.\n"
         ),
         Outcome { newest: n, acknowledged: a, .. } if n < a => format!(
-            "LOST: {lost} of the last {looked_for} acknowledged commits are not on the disk. The newest there is number \
-             {newest}, and number {acknowledged} was acknowledged: flushes are probably ignored, by the disk or by what is \
-             in front of it.\n"
+            "LOST: {lost} of the last {looked_for} acknowledged commits are not on the disk. The newest one found is \
+             number {newest}, but number {acknowledged} was acknowledged: flushes are probably ignored, by the disk or \
+             by a layer above it.\n"
         ),
         Outcome { first_lost, last_lost, .. } => format!(
             "LOST: {lost} of the last {looked_for} acknowledged commits are missing or damaged, between numbers {} and {}, \
@@ -342,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_outcome_is_said_first() {
+    fn the_outcome_comes_first() {
         let kept = Outcome {
             acknowledged: 31_442,
             looked_for: 2048,
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_not_short() {
+    fn short_tokens_are_refused() {
         assert!(token("3f0c91ab").is_ok());
         assert!(token("short").is_err() && token("with space").is_err());
     }

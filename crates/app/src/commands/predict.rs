@@ -1,5 +1,5 @@
 //! `qd1 predict`: predicts from a disk's commits what databases will do on it. Runs the suite `predict`, whose report
-//! begins with the answer, or takes a saved run that has such steps. `--verify` runs the databases afterwards, in the
+//! begins with the answer, or uses a saved run that has such steps. `--verify` runs the databases afterwards, in the
 //! same Record.
 
 use std::path::PathBuf;
@@ -38,11 +38,11 @@ pub(crate) struct PredictArgs {
     /// Measure nothing: use the commits of this saved run of check or predict (see `qd1 history`)
     #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
     pub(crate) from: Option<String>,
-    /// Then run these programs on the same disk, and show how far the predictions are off [default: all of them]
+    /// Then run these programs on the same disk, and show how far off the predictions are [default: all of them]
     #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_enum, num_args = 0.., require_equals = true,
           default_missing_values = ["postgres", "mysql", "etcd", "sqlite"])]
     pub(crate) verify: Vec<Verified>,
-    /// Scale of pgbench's tables, about 16 MB each with --verify (MariaDB's: 3 MB)
+    /// pgbench's scale factor, with --verify about 16 MB per unit (MariaDB: 3 MB)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: u32,
     #[command(flatten)]
@@ -63,7 +63,7 @@ const TRIED: [f64; 8] = [0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.2];
 const TRIED_MIN: f64 = 12.0;
 /// Rates tried when none is predicted, to see whether a few puts stay within the bound after all.
 const TRIED_FOR_NONE: [u32; 3] = [12, 24, 50];
-/// Highest rate tried: etcd's JSON gateway takes no more on any machine we know.
+/// Highest rate tried: etcd's JSON gateway handles no more on any machine we know.
 const TRIED_MAX: f64 = 50_000.0;
 
 /// A program whose prediction is verified.
@@ -101,7 +101,7 @@ fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let output = &args.how.common.output;
     let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.is_redacted())?;
     if report.part::<Predictions>().is_none() {
-        let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
+        let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (see `qd1 history`)");
         return Err(Problem::usage(why).into());
     }
     output::report(output, &report, Detail::Screen { is_kept: false, lines: None })?;
@@ -140,9 +140,9 @@ impl Job for Prediction<'_> {
         if let Some(Measured { record, failure, files }) = &mut measured
             && !record.interrupted
         {
-            // The programs have files of their own.
+            // The programs use their own files.
             drop(files.take());
-            // What was measured is kept, whatever becomes of the rest.
+            // What was measured is kept, whatever happens afterwards.
             *failure = self.programs.run_after(record, context, watch).err();
         }
         Ok(measured)
@@ -248,20 +248,20 @@ impl Programs {
         });
         let again = (!self.verify.is_empty()).then(|| {
             let longest = format_span_ns(self.longest_ns());
-            format!("after each of these the commits again; the loads take at most {longest}, plus setting them up")
+            format!("after each of these, the commits again; the loads take at most {longest}, plus setting them up")
         });
         lines.chain(again).collect()
     }
 
-    /// Says how long the programs take, with the commits that are measured again after each; nothing without `--verify`.
+    /// Describes how long the programs take, and the commits measured again after each; `None` without `--verify`.
     fn verifying(&self, commits: &Plan) -> Option<String> {
         let again_ns = commits.duration_max_ns().saturating_mul(self.verify.len() as u64);
         let longest = format_span_ns(self.longest_ns().saturating_add(again_ns));
         let is_any = !self.verify.is_empty();
-        is_any.then(|| format!("verifying the predictions: at most {longest} of load, plus setting programs up"))
+        is_any.then(|| format!("verifying the predictions: at most {longest} of load, plus setting up programs"))
     }
 
-    /// Returns the longest time of all loads, ns; etcd's as far as it is known before its rate is.
+    /// Returns the longest time of all loads, ns; etcd's is an estimate, since its rate is not known yet.
     fn longest_ns(&self) -> u64 {
         let etcd = self.verify.contains(&Verified::Etcd).then(|| self.etcd(Some(SLOW_PUTS)).ok()).flatten();
         let programs = self.sqlite.iter().chain(&etcd).chain(&self.postgres).chain(&self.mysql);

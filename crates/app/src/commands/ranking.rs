@@ -17,20 +17,20 @@ use qd1_system::source::{self, Kind};
 use crate::bounds::Bounds;
 use crate::message;
 
-/// Runs and disks at most.
+/// Most runs and disks.
 const RUNS_MAX: usize = 2000;
 const DISKS_MAX: usize = 500;
-/// Places that a message names.
+/// Most places that a message names.
 const SITES_SHOWN: usize = 3;
 /// A file of prices.
-const PRICES: Kind = Kind { name: "a file of prices", most: 1 << 20 };
-/// A page, of which only the beginning is looked at.
+const PRICES: Kind = Kind { name: "a price file", most: 1 << 20 };
+/// A page, of which only the beginning is read.
 const PAGE: Kind = Kind { name: "a page", most: u64::MAX };
-/// Ends of names of files that are no part of a disk's name.
+/// File extensions that are not part of a disk's name.
 const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
 
-/// Returns the page of a folder: each file in it is a disk, each folder in it a disk with several runs. What is no result is
-/// left out, and said on stderr and on the page.
+/// Returns the page of a folder: each file in it is a disk, each folder in it a disk with several runs. What is not a
+/// result is left out, and reported on stderr and on the page.
 ///
 /// # Errors
 /// When the folder or the prices cannot be read, or no two disks have a figure in common.
@@ -46,7 +46,7 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     }
     if let Some(ranking) = &ranking {
         let unranked = ranking.disks.iter().enumerate().filter(|(at, _)| !ranking.has(*at));
-        left_out.extend(unranked.map(|(_, disk)| format!("{}: shares no figure with another disk", disk.name)));
+        left_out.extend(unranked.map(|(_, disk)| format!("{}: has no figure in common with another disk", disk.name)));
     }
     for line in &left_out {
         message::print(format_args!("qd1: left out: {line}"));
@@ -54,7 +54,7 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     let Some(ranking) = ranking else {
         let found = if disks.is_empty() { "no result" } else { "only one disk" };
         let message = format!(
-            "{}: has {found}; put a file of each disk into it, of `qd1 history export --redact` or of --json",
+            "{}: has {found}; put a file for each disk into it, from `qd1 history export --redact` or --json",
             shown(dir)
         );
         return Err(Problem::usage(message).into());
@@ -62,7 +62,7 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     let file = prices.map(shown).unwrap_or_default();
     let prices = match text {
         Some(text) => Some(parse_prices(&file, &text, &ranking)?),
-        // What results say themselves counts where no file says it: two currencies would make no order.
+        // Without a price file, the prices in the results count; the two are not mixed, as currencies may differ.
         None => own_prices(&disks).map(|(header, of)| Prices { header, of }),
     };
     Ok(ranking_html(&ranking, prices.as_ref(), &left_out))
@@ -71,7 +71,7 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
 /// Refuses to write the page over a result.
 ///
 /// # Errors
-/// When the file is there, and in the folder.
+/// When the file exists in the folder.
 pub(super) fn check_output(dir: &Path, output: &Path) -> Result<(), Problem> {
     let both = dir.canonicalize().ok().zip(output.canonicalize().ok());
     if both.is_some_and(|(dir, output)| output.starts_with(dir)) && !is_page(output) {
@@ -81,7 +81,7 @@ pub(super) fn check_output(dir: &Path, output: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether the file is a page, as an earlier ranking.
+/// Whether the file is a page, for example an earlier ranking.
 fn is_page(path: &Path) -> bool {
     let mut begin = [0; 15];
     let read = source::open(path, PAGE).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok());
@@ -96,7 +96,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Problem {
     Problem::usage(format!("{}: cannot be read: {error}", shown(path)))
 }
 
-/// The visible entries of a folder, in the order of their names.
+/// Returns the visible entries of a folder, sorted by name.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Problem> {
     let all = std::fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let mut paths: Vec<PathBuf> =
@@ -106,7 +106,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Problem> {
     Ok(paths)
 }
 
-/// What a folder has.
+/// The contents of a folder.
 #[derive(Default)]
 struct Folder {
     groups: Vec<Group>,
@@ -115,7 +115,7 @@ struct Folder {
     left_out: Vec<String>,
 }
 
-/// What of a record is not in what is compared of it.
+/// What the ranking needs from a record in addition to what is compared.
 struct Look {
     site: Site,
     verdicts: Vec<Verdict>,
@@ -126,7 +126,7 @@ struct Look {
 struct Site {
     host: String,
     path: String,
-    /// Whether its names were taken out, so that only what many have tells it from others.
+    /// Whether its names were removed, so that only properties shared by many machines tell it from others.
     is_redacted: bool,
 }
 
@@ -139,7 +139,7 @@ impl Site {
         }
         let device =
             env.devices.first().map_or_else(String::new, |device| format!(" on {} of {}", device.name, device.size));
-        let host = format!("a machine of {} x {}, {}", env.cpus, env.cpu_model, env.memory);
+        let host = format!("a machine with {} x {}, {}", env.cpus, env.cpu_model, env.memory);
         Self { host, path: format!("{}{device}", env.filesystem.kind), is_redacted: true }
     }
 
@@ -162,7 +162,7 @@ impl Site {
     }
 }
 
-/// What is compared of a run, and the rest.
+/// Returns what is compared of a run, and what else the ranking needs.
 fn look(record: Record) -> Result<(Measured, Look)> {
     let site = Site::of(&record);
     if record.plan.subject != Subject::Check {
@@ -173,7 +173,7 @@ fn look(record: Record) -> Result<(Measured, Look)> {
     Ok((measured(&report.record, &report.summary, &spoilers), Look { site, verdicts: report.verdicts }))
 }
 
-/// Refuses runs of several places or machines as those of one disk.
+/// Refuses runs of several places or machines in the file or folder of one disk.
 fn of_one_site(place: &str, sites: &[Site]) -> Result<(), Problem> {
     let mut found: Vec<&Site> = Vec::new();
     for site in sites {
@@ -187,14 +187,15 @@ fn of_one_site(place: &str, sites: &[Site]) -> Result<(), Problem> {
         names.push(format!("{} more", found.len() - SITES_SHOWN));
     }
     Err(Problem::usage(format!(
-        "{place}: has runs of {} places ({}), and a file or folder is one disk; export each to a file of its own: {}",
+        "{place}: has runs of {} places ({}), but a file or folder stands for one disk; export each place to a \
+         separate file: {}",
         found.len(),
         names.join(", "),
         first.export()
     )))
 }
 
-/// The disks of a folder, and what is none.
+/// Returns the disks of a folder, and what was left out.
 fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
     let Folder { mut groups, mut verdicts, mut left_out } = Folder::default();
     let is_of_prices = |path: &PathBuf| {
@@ -212,7 +213,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         let (mut sites, mut judged): (Vec<Site>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
-            // A folder of others may lead anywhere, to devices that answer when somebody types.
+            // A folder from others may contain links to anything, even to a device whose reads wait for input.
             match regular(&file).and_then(|()| qd1_runs::find::looked_at(&file, RUNS_MAX, look)) {
                 Ok(found) => {
                     for (run, look) in found {
@@ -220,7 +221,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
                             &run,
                             groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]),
                         ) {
-                            Some(other) => left_out.push(format!("{place}: holds a run that {other} has already")),
+                            Some(other) => left_out.push(format!("{place}: has a run that is already in {other}")),
                             None => {
                                 runs.push(run);
                                 let Some(Look { site, verdicts }) = look else { continue };
@@ -248,7 +249,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
     Ok(Folder { groups, verdicts, left_out })
 }
 
-/// Refuses what is not a file of the folder itself.
+/// Refuses anything but a regular file of the folder itself.
 fn regular(path: &Path) -> Result<()> {
     let kind = path.symlink_metadata().map_err(|error| cannot(path, &error))?.file_type();
     let what = match kind {
@@ -273,7 +274,7 @@ fn same_as<'a>(run: &Measured, disks: impl IntoIterator<Item = (&'a String, &'a 
     disks.into_iter().find(|(_, runs)| runs.iter().any(is_same)).map(|(name, _)| name.as_str())
 }
 
-/// What disks are called: their files without an end such as `.json`, unless two would be called the same.
+/// Returns the names of disks: their file names without an extension such as `.json`, unless two would be the same.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let whole = |path: &PathBuf| printable(&path.file_name().unwrap_or(OsStr::new("?")).to_string_lossy()).into_owned();
     let short = |path: &PathBuf| {
@@ -290,7 +291,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for path in paths {
         let name = Some(short(path)).filter(|name| count[name] == 1).unwrap_or_else(|| whole(path));
-        // Names that cannot be shown may look the same.
+        // Names with characters that cannot be shown may look the same.
         let number = (1..).find(|number| !names.contains(&numbered(&name, *number))).unwrap_or(1);
         names.push(numbered(&name, number));
     }
@@ -301,7 +302,7 @@ fn numbered(name: &str, number: usize) -> String {
     if number == 1 { name.to_owned() } else { format!("{name} ({number})") }
 }
 
-/// Reads prices: a line `NAME,PRICE` for each disk. The first line may say what they are of: `disk,EUR per month`.
+/// Reads prices: a line `NAME,PRICE` for each disk. The first line may name the unit: `disk,EUR per month`.
 fn parse_prices(file: &str, text: &str, ranking: &Ranking) -> Result<Prices, Problem> {
     let mut prices = Prices { header: "price".to_owned(), of: vec![None; ranking.disks.len()] };
     let place = |name: &str| ranking.disks.iter().position(|disk| disk.name == name);
@@ -332,7 +333,8 @@ fn parse_prices(file: &str, text: &str, ranking: &Ranking) -> Result<Prices, Pro
     }
     if prices.of.iter().all(Option::is_none) {
         let names: Vec<&str> = ranking.disks.iter().map(|disk| disk.name.as_str()).collect();
-        return Err(Problem::usage(format!("{file}: has no price of any disk; they are called {}", names.join(", "))));
+        let message = format!("{file}: has no price for any disk; the disks are called {}", names.join(", "));
+        return Err(Problem::usage(message));
     }
     Ok(prices)
 }
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_several_places_are_no_disk_and_the_message_says_how_to_part_them() {
+    fn runs_of_several_places_are_refused_and_the_message_says_how_to_separate_them() {
         let site = |host: &str, path: &str| Site { host: host.to_owned(), path: path.to_owned(), is_redacted: false };
         assert!(of_one_site("a.ndjson", &[site("db-1", "/srv"), site("db-1", "/srv")]).is_ok());
         for other in [site("db-2", "/srv"), site("db-1", "/it's")] {
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_of_the_disks_named() {
+    fn prices_belong_to_the_disks_named() {
         let parse_prices = |text: &str, ranking: &Ranking| parse_prices("prices.csv", text, ranking);
         let prices =
             parse_prices("disk,EUR per month\n# tax\n\"b, large\", 12\nvps-a,4.90\nother,3\n", &ranking()).unwrap();
@@ -382,7 +384,7 @@ mod tests {
             ("a,-1", "not a price"),
             ("vps-a,$5", "not a price"),
             ("vps-a,1\nvps-a,2", "price already"),
-            ("x,5", "they are called vps-a"),
+            ("x,5", "the disks are called vps-a"),
         ] {
             let error = parse_prices(wrong, &ranking()).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lose_their_ends_unless_that_makes_two_the_same() {
+    fn names_lose_their_extensions_unless_that_makes_two_the_same() {
         let paths: Vec<PathBuf> =
             ["d/a.json", "d/b.ndjson.gz", "d/c.json", "d/c.txt", "d/.json"].map(PathBuf::from).into();
         assert_eq!(names(&paths), ["a", "b", "c.json", "c.txt", ".json"]);

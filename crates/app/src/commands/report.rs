@@ -21,7 +21,7 @@ use crate::commands::ranking;
 use crate::{message, output, terminal};
 use qd1_runs::exports::Exported;
 
-/// What the help ends with.
+/// Text at the end of the help.
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 report -o report.html
@@ -30,9 +30,9 @@ Examples:
   qd1 report --format post
   qd1 report --ranking results/ --prices prices.csv -o ranking.html
 
-Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
+Exit codes: 0 done; 1 a run cannot be read; 2 usage error.";
 
-/// The forms of a report: name, help text and value.
+/// The formats of a report: name, help text and value.
 const FORMS: [Choice<Form>; 2] =
     [("html", "One page with charts", Form::Html), ("post", "Plain lines for a forum", Form::Post)];
 
@@ -42,20 +42,20 @@ pub(crate) enum Form {
     Post,
 }
 
-/// Runs in one chart at most: more lines than that cannot be told apart.
+/// Most runs in one chart: more lines cannot be told apart.
 const RUNS_MAX: usize = 16;
 
 /// Which runs are drawn, and how.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunsArgs {
-    /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
-    /// @yesterday, @TAG, or a file of --json
+    /// Runs; several are drawn in the same charts. Each is an id of `qd1 history` or its beginning, @latest, @previous,
+    /// @yesterday, @TAG, or a --json file
     #[arg(value_name = "RUN", default_value = "@latest")]
     pub(crate) runs: Vec<String>,
-    /// Your own thresholds instead of the built-in ones
+    /// Use the thresholds in this file instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
-    /// Leave out names, addresses, models and paths, to share it
+    /// Leave out names, addresses, models and paths, to share the result
     #[arg(long)]
     pub(crate) redact: bool,
 }
@@ -64,14 +64,14 @@ pub(crate) struct RunsArgs {
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
-    /// Form of it: a page with charts, or a dozen plain lines for a forum, which name no host and no path
+    /// Format: a page with charts, or a dozen plain lines for a forum, without host names and paths
     #[arg(long, value_parser = choice(&FORMS), default_value = "html", conflicts_with = "ranking")]
     pub(crate) format: Form,
-    /// Rank disks instead: each file in this folder is a disk, each folder in it a disk with several runs. Files as RUN has
-    /// them, of `qd1 history export`, or of other tools as `qd1 compare` reads them
+    /// Rank disks instead: each file in this folder is a disk, each folder in it a disk with several runs. Files may be
+    /// --json files, exports of `qd1 history export`, or results of other tools that `qd1 compare` reads
     #[arg(long, value_name = "DIR", conflicts_with_all = ["runs", "thresholds", "redact"])]
     pub(crate) ranking: Option<PathBuf>,
-    /// What the disks cost: a line NAME,PRICE for each; the first line may name the unit, as disk,EUR per month
+    /// Prices of the disks: a line NAME,PRICE for each; the first line may name the unit, such as disk,EUR per month
     #[arg(long, value_name = "FILE", requires = "ranking")]
     pub(crate) prices: Option<PathBuf>,
     /// Write the page to this file instead of stdout (whole, or not at all)
@@ -102,19 +102,18 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let pictured = pictured(&args.runs)?;
-    let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();
-    // Where somebody lives is nobody's business.
+    let comparison = (pictured.len() > 1).then(|| comparison(&pictured)).flatten();
     let zone = zone(&args.runs);
-    output::write(&to, &html(&pictured, beside.as_ref(), &zone))?;
+    output::write(&to, &html(&pictured, comparison.as_ref(), &zone))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The zone of times that are shown: where somebody lives is nobody's business.
+/// Returns the time zone of times that are shown: UTC if redacted, since the local zone reveals where somebody lives.
 pub(crate) fn zone(args: &RunsArgs) -> TimeZone {
     if args.redact { TimeZone::UTC } else { TimeZone::system() }
 }
 
-/// Reads and judges the runs that are asked for.
+/// Reads and judges the requested runs.
 ///
 /// # Errors
 /// When one cannot be read, or they cannot be drawn together; the message says what to do.
@@ -131,7 +130,7 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
 /// Reads and judges the runs of which only the grades are drawn.
 ///
 /// # Errors
-/// As [`pictured`].
+/// As for [`pictured`].
 pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
     let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
     qd1_runs::parallel::each(named(args, most)?, of)
@@ -146,7 +145,7 @@ fn posts(args: &RunsArgs) -> Result<String> {
     Ok(posts.join("\n"))
 }
 
-/// The runs that are asked for, `most` of them at most, with their names beside each other.
+/// Returns the requested runs, at most `most` of them, with names that tell them apart.
 fn named(args: &RunsArgs, most: usize) -> Result<Vec<(String, Record)>> {
     let mut found: Vec<(&str, Exported)> = Vec::new();
     for word in &args.runs {
@@ -171,8 +170,8 @@ fn judged(args: &RunsArgs, record: Record) -> Result<Report> {
     Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)
 }
 
-/// Compares each run with the first, where they have anything in common.
-fn beside(runs: &[Pictured]) -> Option<Comparison> {
+/// Compares each run with the first; `None` if they have nothing in common.
+fn comparison(runs: &[Pictured]) -> Option<Comparison> {
     let group = |run: &Pictured| Group {
         name: run.name.clone(),
         runs: vec![Measured { label: run.name.clone(), ..qd1_runs::find::of_record(&run.report.record) }],

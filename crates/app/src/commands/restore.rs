@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     let root = if rustix::process::geteuid().is_root() { "" } else { " (as root)" };
     Err(Problem::new(
         ProblemKind::Failed,
-        format!("not undone: {}; fix that and run `qd1 restore` again{root}", failed.join("; ")),
+        format!("could not undo: {}; fix that and run `qd1 restore` again{root}", failed.join("; ")),
     )
     .into())
 }

@@ -1,4 +1,4 @@
-//! `qd1 run`: runs a built-in suite, a suite's file, or a job file of fio.
+//! `qd1 run`: runs a built-in suite, a suite file, or a fio job file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,12 +16,12 @@ use crate::message;
 use crate::session::{Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, request};
 
-/// No larger than those that fio's dialect is read from.
+/// As large as the job files that `qd1 fio` accepts.
 const JOB_FILE: Kind = Kind { name: "a job file", most: qd1_fio::Limits::FILE_BYTES as u64 };
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio
+    /// Name of a built-in suite (see `qd1 suites`), a suite file that ends in .toml, or a fio job file
     #[arg(value_name = "SUITE|JOB")]
     pub(crate) what: String,
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
@@ -51,11 +51,11 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     session.run(&mut if is_file { job.read_from(file) } else { job })
 }
 
-/// Runs a job file of fio, with qd1's own report. PATH is where its files go, unless the job file sets a directory.
+/// Runs a fio job file, with qd1's own report. PATH is where its files go, unless the job file sets a directory.
 fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
-    // `qd1 fio` waits for whoever writes to a fifo, as fio does; here nobody means one.
+    // `qd1 fio` waits for a writer to a fifo, as fio does; here a fifo must be a mistake.
     if file.exists() {
         source::open(file, JOB_FILE)?;
     }
@@ -70,7 +70,8 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     let is_used = |directory: &String| Path::new(directory) == args.path;
     if args.path != Path::new(".") && !invocation.jobs.iter().any(|job| job.directory.iter().any(is_used)) {
         let path = args.path.display();
-        let message = format!("{} sets its own directory, so {path} would not be used; leave one out", file.display());
+        let file = file.display();
+        let message = format!("{file} sets its own directory, so {path} would not be used; leave out one of them");
         return Err(Problem::usage(message).into());
     }
     if how.common.dry_run {

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::args::{Choice, DestinationArgs, choice};
 use crate::output;
 
-/// A document of `--json`.
+/// A document that `--json` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
     Report,
@@ -16,13 +16,13 @@ pub(crate) enum Document {
 }
 
 const DOCUMENTS: [Choice<Document>; 2] = [
-    ("report", "What commands that measure print", Document::Report),
-    ("compare", "What compare prints", Document::Comparison),
+    ("report", "The output of commands that measure", Document::Report),
+    ("compare", "The output of compare", Document::Comparison),
 ];
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The document
+    /// Which document
     #[arg(value_parser = choice(&DOCUMENTS), default_value = "report")]
     pub(crate) document: Document,
 }

@@ -11,7 +11,7 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct SuitesArgs {
-    /// Print the TOML of this one
+    /// Print the TOML of this suite
     pub(crate) name: Option<String>,
 }
 

@@ -29,10 +29,10 @@ pub(crate) struct SweepArgs {
     /// Directions, separated by commas: read, write, randread, randwrite, rw, randrw [default: randread,randwrite]
     #[arg(long, value_name = "RW", value_delimiter = ',', value_parser = direction)]
     pub(crate) rw: Vec<Rw>,
-    /// How often each cell is measured, spread over the run: with two or more, drift shows [default: 2; --full: 4]
+    /// How often to measure each cell, spread over the run; two or more show drift [default: 2; --full: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) passes: Option<u32>,
-    /// Longest p99 that is acceptable: shows which depth it allows
+    /// Longest acceptable p99; the report shows which depth it allows
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms")]
     pub(crate) max_p99: u64,
     #[command(flatten)]

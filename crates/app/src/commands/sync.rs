@@ -29,7 +29,7 @@ use crate::suite_job::{Overrides, SuiteJob, request};
 
 #[derive(Debug, Args)]
 pub(crate) struct SyncArgs {
-    /// Directory on the disk to measure, or a block device that --destroy names as well
+    /// Directory on the disk to measure, or a block device, which --destroy must name as well
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
@@ -57,7 +57,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<(), Problem> {
     let path = place.path.display();
     let message = match place.kind {
         PathKind::File(_) => {
-            format!("{path} is a file, and files that exist are only read; name the directory it is in")
+            format!("{path} is a file, and existing files are only read; name its directory instead")
         }
         PathKind::Block(_) if args.how.device.destroy.is_none() => format!(
             "{path} is a block device, and sync would have to write to it; name a directory on it, or, if all of its data \
@@ -71,7 +71,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<(), Problem> {
 /// Marks the jobs that cannot run here, with the reason.
 ///
 /// # Errors
-/// When a method fails for another reason than a refusal.
+/// When a method fails for a reason other than a refusal.
 fn refuse(suite: &mut Suite, place: &Place) -> Result<()> {
     let on_device = matches!(place.kind, PathKind::Block(_));
     let mut known: Vec<(SyncMethod, Option<String>)> = Vec::new();
@@ -103,7 +103,7 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
     let filesystem = &place.filesystem.kind;
     if method.direct && !place.direct.supported {
         let why = match place.filesystem.class {
-            FilesystemClass::Memory => format!("{filesystem} keeps files in memory, and O_DIRECT means nothing there"),
+            FilesystemClass::Memory => format!("{filesystem} keeps files in memory, where O_DIRECT has no meaning"),
             _ => format!("{filesystem} refuses O_DIRECT"),
         };
         return Ok(Some(why));

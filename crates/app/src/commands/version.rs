@@ -1,4 +1,4 @@
-//! `qd1 version`: which qd1 it is, and with `--verbose` what this machine offers it.
+//! `qd1 version`: the version of qd1, and with `--verbose` what this machine supports.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ const COLUMN: usize = 12;
 
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
-    /// Also what it was built for, and what the kernel, this user and this directory allow
+    /// Also show what qd1 was built for, and what the kernel, this user and this directory allow
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
@@ -45,12 +45,12 @@ fn found() -> Vec<(&'static str, String)> {
     let works = |kind| probe(kind).map_or_else(|error| format!("no: {error}"), |()| "yes".to_owned());
     let unnamed = match Target::unnamed_in(Path::new(".")) {
         Ok(Some(_)) => "yes".to_owned(),
-        Ok(None) => "no: test files here get a name, and are unlinked at once".to_owned(),
+        Ok(None) => "no: test files here get a name, and are unlinked immediately".to_owned(),
         Err(error) => format!("no: {error}"),
     };
     vec![
         ("built for", format!("{}, {libc}", std::env::consts::ARCH)),
-        ("schema", format!("version {} of what --json prints", qd1_model::SCHEMA_VERSION)),
+        ("schema", format!("version {} of the --json output", qd1_model::SCHEMA_VERSION)),
         ("kernel", trimmed("/proc/sys/kernel/osrelease")),
         ("page size", format!("{} B", rustix::param::page_size())),
         ("clock", format!("{}, read in {:.0} ns", trimmed(CLOCK), qd1_clock::cost().0)),
@@ -66,7 +66,7 @@ fn found() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns a file of one line; "not known" where it cannot be read.
+/// Returns a file of one line; "not known" if it cannot be read.
 fn trimmed(path: &str) -> String {
     std::fs::read_to_string(path).map_or_else(|_| "not known".to_owned(), |text| text.trim().to_owned())
 }

@@ -106,7 +106,7 @@ fn a_mistyped_command_is_recognised_as_one() {
 #[test]
 fn a_word_that_is_no_command_is_answered_with_the_commands() {
     let place = Place::new();
-    refused(&place.qd1(&["frobnicate"]).output().unwrap(), 2, &["no such command", "check, run, sweep"]);
+    refused(&place.qd1(&["frobnicate"]).output().unwrap(), 2, &["no file, directory or command", "check, run, sweep"]);
     refused(&place.qd1(&["help", "verdict"]).output().unwrap(), 2, &["did you mean verdicts?"]);
     refused(&place.qd1(&["help", "frobnicate"]).output().unwrap(), 2, &["units", "check, run, sweep"]);
     place.assert_untouched();
@@ -133,7 +133,7 @@ fn a_wrong_step_is_answered_with_the_steps_of_this_run() {
 fn a_program_has_no_quick_form() {
     let place = Place::new();
     let output = place.qd1(&["app", "sqlite", place.dir_str(), "--quick"]).output().unwrap();
-    refused(&output, 2, &["no --quick here", "--runtime"]);
+    refused(&output, 2, &["has no --quick", "--runtime"]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn bonnies_file_that_is_too_large_is_answered_with_one_that_fits() {
     let place = Place::new();
     let output =
         place.qd1(&["meta", place.dir_str(), "--suite", "bonnie", "--size", "900T", "--ram", "1G"]).output().unwrap();
-    refused(&output, 4, &["let bonnie's file be smaller: --size ", "G --ram "]);
+    refused(&output, 4, &["make bonnie's file smaller: --size ", "G --ram "]);
     place.assert_untouched();
 }
 
@@ -160,7 +160,7 @@ fn a_destroy_that_names_another_device_is_told_before_it_is_opened() {
     let file = place.beside("file");
     fs::write(&file, "x").unwrap();
     let output = place.qd1(&["check", file.to_str().unwrap(), "--destroy", "/dev/null"]).output().unwrap();
-    refused(&output, 4, &["--destroy has to name the same"]);
+    refused(&output, 4, &["--destroy must name the same"]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_name_that_is_not_utf_8_is_no_place_but_may_be_a_result() {
 
 #[test]
 fn a_character_device_is_neither_written_nor_read() {
-    path_refused("/dev/null", 2, &["/dev/null", "neither a directory", "choose"]);
+    path_refused("/dev/null", 2, &["/dev/null", "is not a directory", "choose"]);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn journals_that_another_user_could_write_are_not_obeyed() {
     fs::set_permissions(place.beside("home"), fs::Permissions::from_mode(0o777)).unwrap();
     fs::write(state.join("0.journal"), "00000000 {}\n").unwrap();
     let output = place.qd1(&["restore"]).env("HOME", place.beside("home")).output().unwrap();
-    refused(&output, 4, &["not trusted", "XDG_STATE_HOME", "sudo -H"]);
+    refused(&output, 4, &["cannot trust the journals", "XDG_STATE_HOME", "sudo -H"]);
     // A run does without one.
     place.brief(&["--only", "files"]).env("HOME", place.beside("home")).assert().success();
     place.assert_empty();
@@ -289,8 +289,8 @@ fn what_a_command_does_not_have_is_told_with_what_it_has() {
     let told = |args: &[&str], what: &str| {
         Place::new().qd1(args).assert().code(2).stdout("").stderr(predicate::str::contains(what));
     };
-    told(&["app", "oracle"], "`qd1 app` does not know oracle; it knows postgres, mysql, etcd");
+    told(&["app", "oracle"], "`qd1 app` has no subcommand oracle; its subcommands are postgres, mysql, etcd");
     told(&["app", "postgre"], "did you mean postgres?");
-    told(&["history", "drop"], "it knows show, tag, note");
+    told(&["history", "drop"], "its subcommands are show, tag, note");
     told(&["app", "postgres", "--clients", "1,x"], "'x' for '--clients <N>': not a whole number");
 }

@@ -213,7 +213,7 @@ fn a_dry_run_in_turn_says_what_both_take_and_does_nothing() {
     let args = ["compare", "--in-turn", place.dir_str(), place.dir_str(), "--size", "32MiB", "--quick", "--dry-run"];
     let output = place.qd1(&args).output().unwrap();
     let plan = common::said(&output.stdout);
-    for word in ["qd1", "12 visits", "in turn", "both ", "written", "seed"] {
+    for word in ["qd1", "12 visits", "alternating", "both ", "written", "seed"] {
         assert!(plan.contains(word), "{word} is not in\n{plan}");
     }
     assert!(output.status.success());

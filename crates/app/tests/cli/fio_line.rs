@@ -134,7 +134,7 @@ fn errors_name_file_line_column_and_the_nearest_word() {
         ("--name=j --siez=1m", &["2:1", "siez", "size"]),
         ("--name=j --rw=reed --size=1m", &["2:6", "reed", "read"]),
         ("--name=j --size=1m --ioengine=io_urin", &["io_urin", "io_uring"]),
-        ("--name=j --size=1m --ioengine=sg", &["ioengine=sg", "known to fio"]),
+        ("--name=j --size=1m --ioengine=sg", &["ioengine=sg", "valid in fio"]),
         ("--readonly --name=j --rw=write --size=1m", &["--readonly", "rw=write"]),
         ("nofile.fio", &["nofile.fio"]),
         ("--cmdhelp=bz", &["bz", "bs"]),

@@ -200,12 +200,18 @@ fn tags_and_notes_name_runs_and_keep_them() {
     // And so does a check over hours that may be resumed.
     let db = rusqlite::Connection::open(place.history()).unwrap();
     db.execute("UPDATE run SET unfinished = 1 WHERE id = ?", [&ids[1]]).unwrap();
-    assert_eq!(prune(&["--dry-run"]), "0 runs would be removed; 2 older with tags or notes, or resumable, kept\n");
+    assert_eq!(
+        prune(&["--dry-run"]),
+        "0 runs would be removed; kept 2 of the older runs: with tags or notes, or resumable\n"
+    );
     db.execute("UPDATE run SET unfinished = 0 WHERE id = ?", [&ids[1]]).unwrap();
     drop(db);
-    assert_eq!(prune(&["--dry-run"]), "1 run would be removed; 1 older with tags or notes, or resumable, kept\n");
+    assert_eq!(
+        prune(&["--dry-run"]),
+        "1 run would be removed; kept 1 of the older runs: with tags or notes, or resumable\n"
+    );
     assert_eq!(place.runs().len(), 3);
-    assert_eq!(prune(&[]), "1 run removed; 1 older with tags or notes, or resumable, kept\n");
+    assert_eq!(prune(&[]), "1 run removed; kept 1 of the older runs: with tags or notes, or resumable\n");
     let left: Vec<Value> = place.runs().into_iter().map(|row| row["id"].clone()).collect();
     assert_eq!(left, [ids[2].as_str(), ids[0].as_str()]);
     place.qd1(&["history", "tag", &ids[0], "before", "nightly", "--remove"]).assert().success();
@@ -225,7 +231,7 @@ fn runs_go_to_another_history_with_what_was_said_of_them() {
         let file = here.beside(name);
         let file = file.to_str().unwrap();
         here.qd1(&["history", "export", "-o", file]).assert().success().stderr(predicate::str::contains("2 runs"));
-        let added = if name.ends_with("gz") { "0 runs added; 2 runs were there already" } else { "2 runs added" };
+        let added = if name.ends_with("gz") { "0 runs added; 2 runs already there" } else { "2 runs added" };
         there.qd1(&["history", "import", file]).assert().success().stdout(predicate::str::contains(added));
     }
     assert_eq!(common::json(there.qd1(&["history", "show", id, "--json"])), first, "the record is the same");
@@ -392,7 +398,7 @@ fn the_trend_of_a_figure_shows_its_runs_and_when_the_level_changed() {
     assert!(list(&trend["points"][30]["news"])[0].as_str().unwrap().starts_with("kernel 5.1 -> "), "{trend}");
     assert_eq!(trend["points"][45]["run"], id.as_str());
     for (args, what) in [
-        (&["history", "--trend", "read32.iopz"][..], "names no metric"),
+        (&["history", "--trend", "read32.iopz"][..], "does not name a metric"),
         (&["history", "--trend", "nosuch.p99"], "no run has nosuch.p99"),
         (&["history", "--trend", "read32"], "commit1.p99"),
     ] {

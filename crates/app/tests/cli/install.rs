@@ -84,7 +84,7 @@ fn an_installer_without_a_release_says_what_to_do() {
     }
     for shell in shells() {
         let output = run(Command::new(shell).args(["install.sh", "--to", "bin"]), &alone);
-        failed(&output, &["no release lies beside this script", "--from ADDRESS-OR-DIRECTORY"]);
+        failed(&output, &["no release next to this script", "--from ADDRESS-OR-DIRECTORY"]);
         let output = run(Command::new(shell).args(["install.sh", "--to", "bin", "--from", "/nonexistent"]), &alone);
         failed(&output, &["cannot get SHA256SUMS from /nonexistent", "--from"]);
         for script in ["install.sh", "../beside/install.sh"] {

@@ -71,7 +71,7 @@ static KINDS: [Kind; 10] = [
         "sync",
         &["sync"],
         &["--quick", "--size", "16MiB", "--runtime", "30ms", "--seed=7"],
-        &["NOT DURABLE", "wal_sync_method=fdatasync", "sync_file_range makes nothing durable", "Committers"],
+        &["NOT DURABLE", "wal_sync_method=fdatasync", "sync_file_range makes nothing durable", "Concurrent committers"],
     ),
     kind(
         "meta",

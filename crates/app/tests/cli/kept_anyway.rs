@@ -153,7 +153,7 @@ fn a_job_file_changes_no_file_that_was_there_unless_it_is_named() {
             exits(&run(&[]), 0);
             continue;
         }
-        refused(&run(&[]), 4, &["theirs", "was there before", "--destroy"]);
+        refused(&run(&[]), 4, &["theirs", "existed before", "--destroy"]);
         refused(&run(&["--destroy", "other"]), 4, &["--destroy"]);
         assert!(fs::read(&theirs).unwrap() == vec![7; 100_000], "{job}: it was changed");
         exits(&run(&["--destroy", if job.contains("rw=write") { "." } else { "theirs" }]), 0);
@@ -178,7 +178,7 @@ fn a_path_that_a_job_file_does_not_use_is_refused() {
     let other = place.beside("other");
     fs::create_dir(&other).unwrap();
     let output = place.qd1(&["run", "../job.fio", other.to_str().unwrap()]).output().unwrap();
-    refused(&output, 2, &["sets its own directory", "leave one out"]);
+    refused(&output, 2, &["sets its own directory", "leave out one"]);
     assert!(names(place.dir()).is_empty() && names(&other).is_empty());
 }
 
@@ -202,7 +202,7 @@ fn a_log_that_was_there_is_replaced_only_where_it_is_named() {
         .unwrap();
     fs::write(&log, "theirs").unwrap();
     let run = |args: &[&str]| place.command(&[&["run", "../job.fio", "--quiet"], args].concat()).output().unwrap();
-    refused(&run(&[]), 4, &["x_bw.log", "was there before", "--destroy"]);
+    refused(&run(&[]), 4, &["x_bw.log", "exists and would be overwritten", "--destroy"]);
     assert_eq!(fs::read_to_string(&log).unwrap(), "theirs");
     exits(&run(&["--destroy", "x_bw.log"]), 0);
     assert_ne!(fs::read_to_string(&log).unwrap(), "theirs");

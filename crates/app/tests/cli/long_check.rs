@@ -91,10 +91,10 @@ fn only_a_check_over_hours_can_be_resumed() {
     let refused = |args: &[&str], code: i32, why: &str| {
         place.qd1(args).assert().code(code).stderr(predicate::str::contains(why));
     };
-    refused(&["check", "--resume", &id], 2, "only `qd1 check --over` can be resumed");
+    refused(&["check", "--resume", &id], 2, "only runs of `qd1 check --over` can be resumed");
     refused(&["check", "--resume", "zzzz"], 2, "`qd1 history` lists");
     refused(&["check", "--resume", &id, place.dir_str()], 2, "cannot be used with");
-    refused(&["check", "--over", "30m", place.dir_str()], 2, "1h to 14d");
+    refused(&["check", "--over", "30m", place.dir_str()], 2, "between 1h and 14d");
     refused(&["check", "--over", "1h", "--no-save", place.dir_str()], 2, "cannot be used with");
     refused(&["check", "--over", "1h", "--quick", place.dir_str()], 2, "cannot be used with");
     assert_eq!(place.runs().len(), 1);
@@ -123,7 +123,7 @@ fn one_process_at_a_time_measures_a_run() {
     let place = Place::new();
     let (mut run, id) = after_its_first_round(&place);
     let refused = place.qd1(&["check", "--resume", &id, "--quiet"]).assert().failure();
-    refused.stderr(predicate::str::contains("another qd1 measures this run"));
+    refused.stderr(predicate::str::contains("another qd1 is measuring this run"));
     assert_eq!(rounds(&place, &id), 1);
     run.assert_running();
     run.signal(Signal::KILL);

@@ -27,7 +27,7 @@ fn each_request_has_a_line_and_the_summary_sums_them_up() {
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("request=")).collect();
     assert_eq!(lines.len(), 5, "{said}");
     assert!(lines[0].ends_with("(warmup)") && lines[4].starts_with("4 KiB read: request=5 time="), "{said}");
-    assert!(said.contains("5 requests (1 of them to warm up), 0 failed"), "{said}");
+    assert!(said.contains("5 requests (1 of them for warm-up), 0 failed"), "{said}");
     for word in ["min ", "max ", "stddev ", "avg ", "p50 ", "p99 "] {
         assert!(said.contains(word), "{word}: {said}");
     }

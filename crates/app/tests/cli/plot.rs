@@ -70,7 +70,7 @@ fn runs_by_class_of_workload_are_a_matrix_with_their_names() {
     refused(&place, &["@latest", "--chart", "percentiles"], "cannot be used with");
     let other = Place::new();
     other.qd1(&["meta", other.dir_str(), "--files", "50", "--quiet"]).assert().success();
-    refused(&other, &["@latest"], "those of `qd1 check` are");
+    refused(&other, &["@latest"], "runs of `qd1 check` have them");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn a_rate_that_the_disk_cannot_serve_is_told() {
     assert!(output.status.success(), "{}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = find(&report["findings"], "id", "behind_its_rate");
-    assert!(found["evidence"].as_str().unwrap().contains("p50 of all that was due"), "{found}");
+    assert!(found["evidence"].as_str().unwrap().contains("p50 of all requests due"), "{found}");
     // Its median is none of those that were answered.
     let summary = find(&report["summary"]["steps"], "name", "1 client, 200/s");
     let p50 = &find(&summary["streams"], "class", "transaction")["lat_p50_ns"];

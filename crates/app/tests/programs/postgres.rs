@@ -126,7 +126,7 @@ fn each_transaction_is_timed_and_the_run_is_shown_again() {
     assert_eq!(again, report);
     let shown = site.place.qd1(&["history", "show", id]).output().unwrap();
     let shown = said(&shown.stdout);
-    assert!(shown.contains("PostgreSQL") && shown.contains("syncs of the log"), "{shown}");
+    assert!(shown.contains("PostgreSQL") && shown.contains("log syncs"), "{shown}");
     let body = shown.split("\nRun it again").next().unwrap();
     assert!(body.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
@@ -200,7 +200,7 @@ fn a_server_that_is_killed_is_told_and_nothing_of_it_is_left() {
     assert_eq!(code, Some(1), "{err}");
     // Whatever was counted before is kept in the report; with nothing, there is an error alone.
     let told = out + &err;
-    assert!(told.contains("PostgreSQL's server ended (signal: 9"), "{}", told.get(..4000).unwrap_or(&told));
+    assert!(told.contains("the PostgreSQL server ended (signal: 9"), "{}", told.get(..4000).unwrap_or(&told));
     life.assert_clean();
 }
 

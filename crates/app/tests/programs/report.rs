@@ -31,7 +31,8 @@ fn every_chart_is_drawn_and_the_page_asks_for_nothing() {
     browser.wait("[...document.querySelectorAll('figure.chart')].every(one => one.querySelector('canvas, table'))");
     let count = browser.eval("document.querySelectorAll('figure.chart canvas').length").as_u64().unwrap();
     // Percentiles and distribution of all; percentiles, course and rate of reads, writes and commits.
-    assert_eq!(count, 2 + 2 + 2 + 1 + 1 + 1 + 1);
+    // On a busy machine a step takes longer, and has charts of the machine and the device as well.
+    assert!(count >= 10, "{count}");
     // Not one of them is empty: each has pixels of several colours.
     let plain = browser.eval(
         "[...document.querySelectorAll('figure.chart canvas')].filter(canvas => new Set(new Uint32Array(canvas.getContext('2d')
@@ -47,7 +48,7 @@ fn the_cursor_moves_all_charts_of_a_step_and_zoom_and_keys_work() {
     let place = Place::new();
     browser.open(&page(&place), READY);
     browser.eval("document.getElementById('open-all').click()");
-    browser.wait("document.querySelectorAll('figure.chart canvas').length === 10");
+    browser.wait("document.querySelectorAll('figure.chart canvas').length >= 10");
     let figures = "[...document.querySelectorAll('figure.chart')].filter(one => one.textContent.trim().startsWith('qd1:') && one.textContent.includes('over time'))";
     browser.eval(&format!("{figures}[0].scrollIntoView({{ block: 'center' }})"));
     let at = |browser: &mut Browser, share: f64| {

@@ -153,7 +153,7 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     assert!(low < rate && rate < high && high / low < 3.5, "{rate} commits/s, {low} to {high}");
     let shown = String::from_utf8(site.place.qd1(&["predict", "--from", id]).output().unwrap().stdout).unwrap();
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains("this machine before (disks): SQLite (1)."), "{shown}");
+    assert!(shown.contains("this machine (number of disks): SQLite (1)."), "{shown}");
 }
 
 /// Sure enough to act on.

@@ -78,7 +78,7 @@ fn where_there_is_no_disk_nothing_is_judged() {
     let options = "lowerdir=lower,upperdir=upper,workdir=work";
     relative.args(["-t", "overlay", "-o", options, "overlay"]).arg(over.path()).current_dir(memory.path());
     if relative.status().is_ok_and(|status| status.success()) {
-        assert_no_disk(over.path(), "cannot be seen");
+        assert_no_disk(over.path(), "cannot see whether");
         or_skip!(tool("umount", &[over.path().to_str().unwrap()]));
     }
     let zram = or_skip!(Zram::ext4(2 << 30));
@@ -164,7 +164,7 @@ fn a_read_only_filesystem_is_a_missing_capability() {
 #[test]
 fn a_filesystem_with_too_little_space_is_not_filled() {
     let mounted = or_skip!(Loop::ext4(64 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
-    path_refused(mounted.path().to_str().unwrap(), 4, &["not enough space", "have to stay free", "more"]);
+    path_refused(mounted.path().to_str().unwrap(), 4, &["not enough space", "must stay free", "more"]);
     assert_eq!(common::names(mounted.path()), Vec::<String>::new());
 }
 

@@ -81,8 +81,8 @@ fn without_destroy_a_device_is_only_read_and_the_rest_says_why() {
 #[test]
 fn destroy_with_another_name_writes_nothing() {
     let disk = or_skip!(filled());
-    destroy_refused(&disk, disk.path(), "/dev/vda1", "--destroy has to name the same");
-    destroy_refused(&disk, disk.path(), "/nonexistent", "--destroy has to name the same");
+    destroy_refused(&disk, disk.path(), "/dev/vda1", "--destroy must name the same");
+    destroy_refused(&disk, disk.path(), "/nonexistent", "--destroy must name the same");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn links_of_another_user_lead_root_nowhere() {
     let run = ["run", job.to_str().unwrap(), theirs.to_str().unwrap(), "--quiet"];
     place.qd1(&run).assert().code(4);
     fs::remove_file(theirs.join("new")).unwrap();
-    let said = predicate::str::contains("would be made by root").and(predicate::str::contains("--destroy"));
+    let said = predicate::str::contains("root would create").and(predicate::str::contains("--destroy"));
     place.qd1(&run).assert().code(4).stderr(said);
     assert_eq!((fs::read_to_string(&precious).unwrap().as_str(), made.exists()), ("precious", false));
     place.qd1(&[&run[..], &["--destroy", theirs.to_str().unwrap()]].concat()).assert().success();

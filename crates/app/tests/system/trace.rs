@@ -165,7 +165,7 @@ fn who_cannot_trace_and_what_has_no_queue_say_what_to_do() {
     };
     let run = |args: &[&str]| place.command(args).output().unwrap();
     refused(run(&["trace", "nosuch"]), 2, "no such disk or path");
-    refused(run(&["trace", "/proc"]), 2, "no block device is known");
+    refused(run(&["trace", "/proc"]), 2, "the block device below it is not known");
     refused(run(&["trace", "--cgroup", "nosuch"]), 2, "is not a control group");
     if fs::exists("/sys/block/zram0").unwrap() && fs::exists("/dev/zram0").unwrap() {
         refused(run(&["trace", "zram0"]), 2, "no queue of requests");

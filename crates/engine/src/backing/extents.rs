@@ -7,7 +7,7 @@ use qd1_model::units::Bytes;
 
 /// `FS_IOC_FIEMAP`, the same number on every architecture we build for: _IOWR('f', 11, struct fiemap).
 const FS_IOC_FIEMAP: u64 = 0xC020_660B;
-/// Write dirty pages first, so that delayed allocation is over.
+/// Write dirty pages first, so that no delayed allocation remains.
 const FLAG_SYNC: u32 = 1;
 const LAST: u32 = 1;
 const UNKNOWN: u32 = 2;

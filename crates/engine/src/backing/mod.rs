@@ -1,4 +1,4 @@
-//! The file or device under test: made so that nothing stays behind, opened so that nothing is harmed.
+//! The file or device under test: created so that nothing stays behind, opened so that nothing is harmed.
 
 mod extents;
 mod prepare;
@@ -34,14 +34,14 @@ pub struct Target {
     holder: Option<OwnedFd>,
     /// A file that we made: its length and space are ours to change.
     made: bool,
-    /// Its name, where the filesystem keeps no file without one; gone when this is dropped.
+    /// Its name, where the filesystem has no unnamed files; removed when this is dropped.
     name: Option<PathBuf>,
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Closed first: of a file that is open, some filesystems in user space keep one of another name.
+            // Closed first: some filesystems in user space keep an open file under another name.
             self.holder = None;
             let _ = rustix::fs::unlink(name);
         }
@@ -53,7 +53,7 @@ const BASE: OFlags = OFlags::CLOEXEC.union(OFlags::NOATIME);
 
 impl Target {
     /// A new file in `dir` without a name (O_TMPFILE), so that the kernel frees it however this process ends; `None`
-    /// where the filesystem has none such.
+    /// if the filesystem does not support that.
     ///
     /// # Errors
     /// With the path, `create a file in`, and the errno.
@@ -68,9 +68,9 @@ impl Target {
         }
     }
 
-    /// A new file in `dir`, which something else removes if this process is killed: without a name; where the filesystem
-    /// cannot, a named one that is unlinked at once; where that cannot be opened again (some filesystems in user space),
-    /// one that is unlinked when this is dropped.
+    /// A new file in `dir`: without a name; if the filesystem does not support that, a named one that is unlinked
+    /// immediately; if that cannot be opened again (some filesystems in user space), one that is unlinked when this is
+    /// dropped, and that something else removes if this process is killed.
     ///
     /// # Errors
     /// With the path, the operation, and the errno.
@@ -100,8 +100,8 @@ impl Target {
         Self { path: path.to_owned(), holder: None, made: false, name: None }
     }
 
-    /// A block device to be overwritten, held with O_EXCL: the kernel refuses that while it is mounted or part of
-    /// something, and refuses others to mount it from now on.
+    /// A block device to be overwritten, held with O_EXCL: the kernel refuses that while the device is mounted or part
+    /// of something, and does not let others mount it from now on.
     ///
     /// # Errors
     /// EBUSY when it is in use.
@@ -112,7 +112,7 @@ impl Target {
         Ok(Self { path: path.to_owned(), holder: Some(holder), made: false, name: None })
     }
 
-    /// The path given, or the directory an unnamed file lives in.
+    /// The given path, or the directory that an unnamed file lives in.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -136,7 +136,7 @@ impl Target {
             (None, Some(holder)) => reopenable_path(holder),
             (None, None) => self.path.clone(),
         };
-        // Whoever owns the directory may have put something else there.
+        // The owner of the directory may have put something else there.
         let nofollow = if self.name.is_some() { OFlags::NOFOLLOW } else { OFlags::empty() };
         let open = |flags| rustix::fs::open(&path, flags | nofollow, Mode::empty());
         let opened = open(flags | BASE).or_else(|errno| if errno == Errno::PERM { open(flags) } else { Err(errno) });
@@ -147,14 +147,14 @@ impl Target {
         })
     }
 
-    /// Whether what was opened is the file that was made; one without a name is.
+    /// Whether the opened file is the one that was created; always true for one without a name.
     fn is_it(&self, fd: &OwnedFd) -> Result<bool, Errno> {
         let (Some(_), Some(holder)) = (&self.name, &self.holder) else { return Ok(true) };
         let (opened, made) = (rustix::fs::fstat(fd)?, rustix::fs::fstat(holder)?);
         Ok((opened.st_dev, opened.st_ino) == (made.st_dev, made.st_ino))
     }
 
-    /// Reserves `size` bytes without writing them. False where the filesystem cannot: the file is only extended.
+    /// Reserves `size` bytes without writing them. False if the filesystem cannot: then the file is only extended.
     ///
     /// # Errors
     /// ENOSPC and the like.
@@ -189,7 +189,7 @@ impl Target {
     fn file(&self) -> Result<&OwnedFd, EngineError> {
         match &self.holder {
             Some(holder) if self.made => Ok(holder),
-            _ => Err(EngineError::Plan(format!("{} is not ours to change", self.path.display()))),
+            _ => Err(EngineError::Plan(format!("{} is not a file that qd1 created", self.path.display()))),
         }
     }
 }
@@ -199,7 +199,7 @@ fn reopenable_path(fd: &OwnedFd) -> PathBuf {
     Path::new(DESCRIPTORS).join(fd.as_raw_fd().to_string())
 }
 
-/// What direct I/O needs on an open file.
+/// What direct I/O requires on an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectIo {
     /// Whether O_DIRECT works.
@@ -208,7 +208,8 @@ pub struct DirectIo {
     pub align: u32,
 }
 
-/// Finds whether a target takes O_DIRECT, and its alignment from statx (Linux 6.1), else by trying. A file needs 64 KiB.
+/// Finds out whether a target supports O_DIRECT, and its alignment from statx (Linux 6.1), otherwise by trying. A file
+/// needs 64 KiB.
 ///
 /// # Errors
 /// When it cannot be opened at all.
@@ -225,7 +226,7 @@ pub fn direct_io(target: &Target) -> Result<DirectIo, EngineError> {
     if let Ok(stat) = rustix::fs::statx(&fd, &empty, AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0
     {
-        // Zero means that the file takes the flag but the kernel would serve it from the page cache.
+        // Zero means that the file accepts the flag but the kernel would serve it from the page cache.
         let align = stat.stx_dio_offset_align;
         return Ok(DirectIo { supported: align > 0, align: align.max(1) });
     }
@@ -253,12 +254,12 @@ pub enum PathKind {
     Other,
 }
 
-/// Looks at a path, following symbolic links.
+/// Examines a path, following symbolic links.
 ///
 /// # Errors
 /// With the path and the errno.
 pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
-    let stat = rustix::fs::stat(path).map_err(|errno| EngineError::path("look at", path, errno))?;
+    let stat = rustix::fs::stat(path).map_err(|errno| EngineError::path("stat", path, errno))?;
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => PathKind::Directory,
         FileType::RegularFile => PathKind::File(stat.st_size as u64),
@@ -279,12 +280,12 @@ pub fn drop_cache(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
 }
 
-/// The same for `length` bytes from `offset`: between two requests of a few there is no time to walk a whole file.
+/// The same for `length` bytes from `offset`: between two small requests there is no time to walk a whole file.
 pub fn drop_cached_range(fd: &OwnedFd, offset: u64, length: u64) {
     let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
 }
 
-/// Advises the kernel that requests come in random order, so that it reads nothing ahead.
+/// Advises the kernel that requests come in random order, so that it does not read ahead.
 pub fn no_readahead(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Random);
 }
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(rustix::io::pwrite(&fd, b"data", 0).unwrap(), 4);
     }
 
-    /// Where files need names, the owner of the directory can give the name to something else.
+    /// Where files need names, the owner of the directory can replace the file.
     #[test]
     fn what_came_in_its_place_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
@@ -326,7 +327,7 @@ mod tests {
     fn a_file_is_opened_with_the_durability_asked_for() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::create_in(dir.path(), "flags").unwrap();
-        // O_SYNC holds the bit of O_DSYNC and one more.
+        // O_SYNC includes the bit of O_DSYNC and one more.
         let cases = [(Sync::OSync, OFlags::SYNC), (Sync::ODsync, OFlags::DSYNC), (Sync::Fdatasync, OFlags::empty())];
         for (sync, wanted) in cases {
             let fd = target.open(OpenAs { write: true, direct: false, sync }).unwrap();

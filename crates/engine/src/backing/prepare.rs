@@ -1,5 +1,5 @@
-//! Writes a test file whole before anything reads it, with data that neither compresses nor deduplicates: reads
-//! of unwritten or zero extents never reach the disk. The cost of these first writes is kept: it is a figure.
+//! Writes the whole test file before anything reads it, with data that neither compresses nor deduplicates: reads
+//! of unwritten or zero extents never reach the disk. The cost of these first writes is recorded, since it is a figure.
 
 use std::sync::atomic::AtomicBool;
 
@@ -24,7 +24,7 @@ const DEPTH: u32 = 4;
 pub struct Filled {
     /// What it took.
     pub prepare: Prepare,
-    /// Requests that failed; the file is then as long as what was written before.
+    /// Requests that failed; the file then ends at what was written before.
     pub errors: Vec<IoErrors>,
 }
 

@@ -16,16 +16,16 @@ use crate::buf::Buffers;
 use crate::error::EngineError;
 use qd1_clock as clock;
 
-/// Of random reads, so many as one are followed by a write to the same place.
+/// One in this many random reads is followed by a write to the same place.
 const UPDATE_EVERY: u64 = 10;
 
-/// What the workers on the file are given.
+/// What the workers on the file share.
 pub(super) struct Block<'a> {
     pub(super) path: &'a Path,
     pub(super) work: &'a FilesWork,
     pub(super) op: FileOp,
     pub(super) seed: u64,
-    /// Random reads that were begun, by all workers.
+    /// Random reads started so far, by all workers.
     pub(super) tickets: AtomicU64,
 }
 
@@ -142,7 +142,7 @@ impl Block<'_> {
         Ok(())
     }
 
-    /// Everything written has to be on the disk before the operation counts as done.
+    /// Everything written must be on the disk before the operation counts as done.
     fn close(&self, file: &OwnedFd, lane: &mut Lane<'_>) -> Result<u64, EngineError> {
         if self.op == FileOp::BlockRead {
             return Ok(0);

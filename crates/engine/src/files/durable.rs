@@ -1,5 +1,5 @@
-//! Files that are made, written, synced, closed and removed one after another: what a program pays for a rollback
-//! journal, a mail or a lock that has to survive a power cut.
+//! Files that are created, written, synced, closed and removed one after another: what a program pays for a rollback
+//! journal, an e-mail or a lock file that must survive a power cut.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -24,7 +24,7 @@ use qd1_clock as clock;
 const SHOW_NS: u64 = 100_000_000;
 /// Failures after which it gives up.
 const ERRORS_MAX: u64 = 16;
-/// The one file that there is at a time.
+/// The only file that exists at a time.
 const NAME: &str = "durable";
 
 const LANE_CREATE: usize = 0;
@@ -39,14 +39,14 @@ struct Run<'a> {
     last_ns: u64,
 }
 
-/// When the parts of a file's making ended, ns.
+/// When the parts of a file's creation ended, ns.
 struct CreateTimes {
     written_ns: u64,
     synced_ns: u64,
 }
 
-/// Makes and removes files in `dir`, which must be empty and is left empty, until the step's time is up or so many were
-/// made. A create counts from open to close, with its syncs as its sync part.
+/// Creates and removes files in `dir`, which must be empty and is left empty, until the step's time is up or enough
+/// were created. A create counts from open to close, with its syncs as its sync part.
 ///
 /// # Errors
 /// When `dir` cannot be opened. Failing operations are counted in the outcome.
@@ -119,7 +119,7 @@ impl Run<'_> {
         self.errors.iter().map(|error| error.count).sum()
     }
 
-    /// One file, from its making to its removal.
+    /// One file, from its creation to its removal.
     fn one(&mut self, number: u64, buffers: &Buffers, size: u32, seed: u64) {
         buffers.stamp(0, size, seed.wrapping_add(number));
         let begin_ns = clock::now_ns();
@@ -138,7 +138,7 @@ impl Run<'_> {
             Ok(None) => self.fault("short".to_owned(), number),
             Err(errno) => self.fault(errno_name(errno), number),
         }
-        // Whatever became of it, it must not stay.
+        // Whatever happened to it, it must not stay.
         let begin_ns = clock::now_ns();
         match unlinkat(self.dir, NAME, AtFlags::empty()) {
             Ok(()) => {
@@ -147,13 +147,13 @@ impl Run<'_> {
                 let timing = Timing { lat_ns: completed_ns - begin_ns, part_ns: 0, completed_ns };
                 self.meter.record(LANE_DELETE, 0, &timing);
             }
-            // Its making failed and was counted then.
+            // Its creation failed and was counted then.
             Err(Errno::NOENT) => {}
             Err(errno) => self.fault(errno_name(errno), number),
         }
     }
 
-    /// Makes the file and closes it; nothing where the write was short.
+    /// Creates the file and closes it; `None` if the write was short.
     fn make(&self, data: &[u8]) -> Result<Option<CreateTimes>, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(self.dir, NAME, flags, Mode::RUSR | Mode::WUSR)?;
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_directory_that_takes_no_files_fails_at_once() {
         let dir = tempfile::tempdir().unwrap();
-        // A directory of that name is in the way, and stays.
+        // A directory with that name is in the way, and stays.
         std::fs::create_dir(dir.path().join(NAME)).unwrap();
         let outcome = run(dir.path(), FileSync::Fsync, 1000);
         assert_eq!(outcome.ended, Ended::Failed);

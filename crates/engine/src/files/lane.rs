@@ -17,7 +17,7 @@ const ERRORS_MAX: u64 = 16;
 pub(super) enum Fault {
     /// The kernel's error.
     Errno(Errno),
-    /// Less was read or written than there was.
+    /// Less was read or written than requested.
     Short,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Moved {
 pub(super) struct Limits<'a> {
     pub(super) deadline_ns: u64,
     pub(super) cancel: &'a AtomicBool,
-    /// Set when one of them met what would stop all: no space, no quota, no permission to write.
+    /// Set when one of them met something that would stop all: no space, no quota, no permission to write.
     pub(super) broken: AtomicBool,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Whether there is time for another operation and nothing stops it.
+    /// Whether there is time for another operation and nothing has stopped the phase.
     pub(super) fn may_continue(&self) -> bool {
         self.last_ns < self.limits.deadline_ns
             && self.failed <= ERRORS_MAX

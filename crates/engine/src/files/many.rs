@@ -1,4 +1,4 @@
-//! Operations on many files: each is timed from its first system call to its last, names and data being ready before.
+//! Operations on many files: each is timed from its first system call to its last; names and data are prepared before.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use crate::error::EngineError;
 use crate::load::Permutation;
 use qd1_clock as clock;
 
-/// What getdents fills at a time, as the C library has it.
+/// Buffer size of getdents, as in the C library.
 const LISTING_BYTES: usize = 32_768;
-/// How often directories are read, so that their times are known well enough.
+/// How often directories are read, so that their times are precise enough.
 const LISTS: u64 = 1000;
-/// Names read in all that way, at most, unless the directories hold more.
+/// Maximum number of names read that way in total, unless the directories hold more.
 const LISTED_MAX: u64 = 4_000_000;
 
-/// What all workers on a group of files are given.
+/// What all workers on a group of files share.
 pub(super) struct Many<'a> {
     pub(super) group: &'a Group,
     pub(super) work: &'a FilesWork,
@@ -35,11 +35,11 @@ pub(super) struct Many<'a> {
 struct Worker<'a> {
     many: &'a Many<'a>,
     buffers: Buffers,
-    /// The directory synced last, which is mostly the next one as well.
+    /// The directory synced last, which is usually the next one as well.
     synced: Option<(u64, OwnedFd)>,
 }
 
-/// How often directories are read in all.
+/// How many times directories are read in total.
 fn lists(work: &FilesWork, files: u64) -> u64 {
     let dirs = work.dirs();
     LISTS.min(LISTED_MAX / (files / dirs).max(1)).max(dirs)
@@ -55,7 +55,7 @@ impl Many<'_> {
         }
     }
 
-    /// Does the part of worker `index`; returns the operations that were tried.
+    /// Does worker `index`'s part; returns the operations that were tried.
     pub(super) fn run(&self, index: u32, lane: &mut Lane<'_>) -> Result<Range<u64>, EngineError> {
         let chunk = if self.work.chunk.0 == 0 { self.work.size.0 } else { self.work.chunk.0.min(self.work.size.0) };
         let buffers = Buffers::new(1, chunk.max(1) as u32, self.seed ^ u64::from(index))?;
@@ -64,7 +64,7 @@ impl Many<'_> {
         let part = share(wanted, self.work.workers, index);
         let shuffle = (self.work.order == FileOrder::Random).then(|| Permutation::new(wanted, self.seed));
         let shuffled = |at: u64| shuffle.as_ref().map_or(at, |shuffle| shuffle.get(at));
-        // What gives files other names would list them again and again.
+        // An operation that gives files new names would list them repeatedly.
         let walked = matches!(self.op, FileOp::Stat | FileOp::StatRead | FileOp::Open | FileOp::Delete);
         let walks = self.work.order == FileOrder::Listed && walked;
         if walks {
@@ -127,7 +127,7 @@ impl Worker<'_> {
         Ok(Moved { bytes, sync_ns })
     }
 
-    /// An operation on file `number`, which was made before.
+    /// An operation on file `number`, which was created before.
     fn known(&mut self, number: u64, lane: &mut Lane<'_>) {
         let group = self.many.group;
         let kinds: &[NameKind] = match group.called {
@@ -154,7 +154,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The operation on `name` in `dir`; `other` is the name that it gets by renaming or linking.
+    /// The operation on `name` in `dir`; `other` is the new name when renaming or linking.
     fn act(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -230,7 +230,7 @@ impl Worker<'_> {
         if size.is_some_and(|size| bytes != size) { Err(Fault::Short) } else { Ok(Moved { bytes, sync_ns: 0 }) }
     }
 
-    /// Reads directory `dir` whole.
+    /// Reads all of directory `dir`.
     fn list(&self, dir: u64, lane: &mut Lane<'_>) {
         let mut space = [const { MaybeUninit::uninit() }; LISTING_BYTES];
         let begin_ns = clock::now_ns();
@@ -256,12 +256,12 @@ impl Worker<'_> {
         for dir in
             (0..group.naming.dirs).filter(|dir| dir % u64::from(self.many.work.workers.max(1)) == u64::from(index))
         {
-            // What is removed while it is listed may hide others from the listing.
+            // Removing files during the listing may hide others from it.
             loop {
                 let mut found = 0;
                 let fd = match group.open_dir(dir) {
                     Ok(fd) => fd,
-                    // Its making was cut short.
+                    // Its creation was cut short.
                     Err(Errno::NOENT) => break,
                     Err(errno) => return Err(EngineError::Broken { engine: "files", op: "open", errno }),
                 };
@@ -296,7 +296,7 @@ impl Worker<'_> {
         if chunk == 0 { size.max(1) } else { chunk.min(size).max(1) }
     }
 
-    /// Makes the directory of file `number` durable, where that is asked for; the time it took, ns.
+    /// Makes the directory of file `number` durable if requested; returns the time it took, ns.
     fn sync_dir(&mut self, number: u64, lane: &mut Lane<'_>) -> Result<u64, Errno> {
         if !self.many.work.fsync.dir {
             return Ok(0);
@@ -327,7 +327,7 @@ impl Worker<'_> {
     }
 }
 
-/// Takes the second names of all files away again, as far as they were given: not measured.
+/// Removes the second names of all files, as far as they were created; not measured.
 pub(super) fn unlink_all(group: &Group, may_continue: impl Fn() -> bool) {
     for position in 0..group.len() {
         if !may_continue() {

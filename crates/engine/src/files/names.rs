@@ -6,12 +6,12 @@ use qd1_model::plan::FilesWork;
 
 use crate::load::mix;
 
-/// What a name begins with.
+/// The prefix of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
-    /// As files are made.
+    /// As files are created.
     First = b'f' as isize,
-    /// After they were renamed.
+    /// After renaming.
     Second = b'r' as isize,
     /// Their second names.
     Link = b'l' as isize,
@@ -19,10 +19,10 @@ pub(super) enum NameKind {
 
 /// Room for a directory and a name, both with a number of 20 digits, and twelve letters.
 const LENGTH: usize = 64;
-/// What the ends of long names are made of.
+/// The characters at the end of long names.
 const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// A path below the files' directory, ready for a system call: made without allocation, since it is made for every one.
+/// A path below the files' directory, ready for a system call; built without allocation, since every call needs one.
 #[derive(Clone, Copy)]
 pub(super) struct Name {
     bytes: [u8; LENGTH],
@@ -39,7 +39,7 @@ impl Name {
         self.length += 1;
     }
 
-    /// In decimal, with zeros in front up to `width`.
+    /// In decimal, padded with leading zeros to `width`.
     fn push_number(&mut self, number: u64, width: usize) {
         let digits = width.max(number.checked_ilog10().map_or(1, |log| log as usize + 1));
         let mut rest = number;
@@ -56,10 +56,10 @@ impl Name {
     }
 }
 
-/// How files are called, where they are and how large.
+/// What files are called, where they are and how large they are.
 #[derive(Clone, Debug)]
 pub(super) struct Naming {
-    /// Directories, or 1 for none beside the one that holds all.
+    /// Number of directories, or 1 if a single one holds all files.
     pub(super) dirs: u64,
     per_dir: u64,
     long: bool,

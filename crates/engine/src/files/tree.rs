@@ -1,4 +1,4 @@
-//! The files that steps leave to the next: which there are, what they are called, and where.
+//! The files that a step leaves for the next one: which exist, what they are called, and where they are.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::load::Permutation;
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const OWNER: Mode = Mode::RWXU;
 
-/// Files in a directory that is the caller's to make and to remove.
+/// Files in a directory that the caller creates and removes.
 pub struct Tree {
     base: PathBuf,
     group: Option<Group>,
@@ -25,14 +25,14 @@ pub struct Tree {
     pub(super) has_block: bool,
 }
 
-/// Files that were made together.
+/// Files that were created together.
 pub(super) struct Group {
     path: PathBuf,
     root: OwnedFd,
     pub(super) naming: Naming,
-    /// Ranges of the order in which they were made, one for each worker.
+    /// Ranges of the order in which they were created, one for each worker.
     pub(super) made: Vec<Range<u64>>,
-    /// From that order to their numbers; absent where it is the same.
+    /// Maps that order to their numbers; absent if they are the same.
     shuffle: Option<Permutation>,
     pub(super) called: GroupNames,
 }
@@ -40,9 +40,9 @@ pub(super) struct Group {
 /// What the files of a group are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupNames {
-    /// All by this kind of name.
+    /// All have this kind of name.
     All(NameKind),
-    /// A renaming was cut short: some have the first kind of name, some the second.
+    /// Renaming was cut short: some have the first kind of name, some the second.
     Either,
 }
 
@@ -52,7 +52,7 @@ impl Tree {
         Self { base: base.to_owned(), group: None, groups: 0, has_block: false }
     }
 
-    /// Whether no step left anything.
+    /// Whether no step has left anything.
     pub fn is_empty(&self) -> bool {
         self.group.is_none() && !self.has_block
     }
@@ -67,15 +67,15 @@ impl Tree {
         open_dir(&self.base)
     }
 
-    /// The files there are.
+    /// The existing files.
     ///
     /// # Errors
-    /// When no step made any.
+    /// When no step created any.
     pub(super) fn group(&mut self) -> Result<&mut Group, EngineError> {
-        self.group.as_mut().ok_or_else(|| EngineError::Plan("no step before it made the files it needs".to_owned()))
+        self.group.as_mut().ok_or_else(|| EngineError::Plan("no earlier step created the files it needs".to_owned()))
     }
 
-    /// Makes the directories of new files, after removing those of the last.
+    /// Creates the directories of new files, after removing those of the previous ones.
     pub(super) fn begin(
         &mut self,
         work: &FilesWork,
@@ -85,7 +85,7 @@ impl Tree {
         self.end();
         self.groups += 1;
         let path = self.base.join(format!("files-{}", self.groups));
-        rustix::fs::mkdir(&path, OWNER).map_err(|errno| EngineError::path("make directory", &path, errno))?;
+        rustix::fs::mkdir(&path, OWNER).map_err(|errno| EngineError::path("create the directory", &path, errno))?;
         let root = open_dir(&path)?;
         let naming = Naming::new(work, seed);
         if naming.dirs > 1 {
@@ -94,7 +94,7 @@ impl Tree {
                     break;
                 }
                 let made = mkdirat(&root, naming.dir(dir).as_c_str(), OWNER);
-                made.map_err(|errno| EngineError::path("make directories in", &path, errno))?;
+                made.map_err(|errno| EngineError::path("create directories in", &path, errno))?;
             }
         }
         let shuffle = (work.order == FileOrder::Random).then(|| Permutation::new(work.count, seed));
@@ -105,7 +105,7 @@ impl Tree {
     /// Removes the directories of the files, and whatever is still in them.
     pub(super) fn end(&mut self) {
         if let Some(group) = self.group.take() {
-            // What cannot be removed here is the caller's, whose directory this is in.
+            // What cannot be removed here is left to the caller, who owns the directory above.
             let _ = std::fs::remove_dir_all(&group.path);
         }
     }
@@ -125,12 +125,12 @@ impl Group {
         self.made.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The number of the file that is, or is to be, made as the `index`-th.
+    /// The number of the file that is created as the `index`-th.
     pub(super) fn number_made(&self, index: u64) -> u64 {
         self.shuffle.as_ref().map_or(index, |shuffle| shuffle.get(index))
     }
 
-    /// The number of the file at `position` among those that there are, in the order in which they were made.
+    /// The number of the file at `position` among the existing ones, in the order in which they were created.
     pub(super) fn number_at(&self, position: u64) -> u64 {
         let mut left = position;
         for range in &self.made {
@@ -149,7 +149,7 @@ impl Group {
     }
 }
 
-/// The part of `count` things that falls to worker `index` of `workers`.
+/// The part of `count` items that worker `index` of `workers` gets.
 pub(super) fn share(count: u64, workers: u32, index: u32) -> Range<u64> {
     assert!(index < workers.max(1), "worker {index} of {workers}");
     let at = |index: u32| (u128::from(count) * u128::from(index) / u128::from(workers.max(1))) as u64;

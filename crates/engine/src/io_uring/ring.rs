@@ -1,9 +1,9 @@
 //! The queues that io_uring shares with the kernel, read and written in place.
 //!
-//! Own rather than the `io-uring` crate's: a request there is built anew and copied into the queue, which cost as
-//! many instructions as all the rest of it. Here each slot owns one entry that stays where the kernel reads it, so
-//! that a request patches what differs. The kernel reads entries inside `io_uring_enter`; with a kernel thread (SQPOLL)
-//! at any time between an entry's submission and its completion.
+//! Our own code rather than the `io-uring` crate: there each request is built from scratch and copied into the queue,
+//! which cost as many instructions as everything else. Here each slot owns one entry that stays where the kernel reads
+//! it, so that a request patches only what differs. The kernel reads entries inside `io_uring_enter`; with a kernel
+//! thread (SQPOLL), at any time between an entry's submission and its completion.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -100,8 +100,8 @@ pub(super) struct Ring {
     cq_head: *const AtomicU32,
     cq_tail: *const AtomicU32,
     cq_mask: u32,
-    /// The ring as `io_uring_enter` is given it: its number among this thread's registered rings, which spares the
-    /// kernel looking up a file shared between threads, or its descriptor.
+    /// The ring as passed to `io_uring_enter`: its number among this thread's registered rings, which saves the kernel
+    /// from looking up a file shared between threads, or its descriptor.
     enter_fd: u32,
     enter_flags: u32,
     _queues: Mapping,
@@ -116,7 +116,7 @@ const REGISTERED_RING: u32 = 1 << 4;
 /// `IORING_SQ_NEED_WAKEUP`: the kernel's thread has gone to sleep.
 const NEEDS_WAKEUP: u32 = 1;
 
-/// What a ring must support, or it is not made.
+/// Features a ring must support; it is not created without them.
 #[derive(Clone, Copy)]
 pub(super) struct RingOptions {
     /// A thread of the kernel takes the entries (SQPOLL).
@@ -125,8 +125,8 @@ pub(super) struct RingOptions {
     pub(super) polled: bool,
 }
 
-/// A ring with the best flags this kernel takes. With DEFER_TASKRUN completions are worked off when we ask, not by
-/// an interruption of our thread; with a kernel thread they never are.
+/// A ring with the best flags that this kernel accepts. With DEFER_TASKRUN completions are processed when we ask, not
+/// by interrupting our thread; with a kernel thread they never interrupt it.
 fn setup(entries: u32, wanted: RingOptions) -> Result<(OwnedFd, io_uring_params), Errno> {
     let mut must = IoringSetupFlags::empty();
     must.set(IoringSetupFlags::SQPOLL, wanted.kernel_thread);
@@ -223,7 +223,7 @@ impl Ring {
         unsafe { &mut *self.sqes.add((index & self.sq_mask) as usize) }
     }
 
-    /// Queues entry `index`. At most as many as there are entries between two calls of [`Self::submit`].
+    /// Queues entry `index`. Between two calls of [`Self::submit`], at most as many as there are entries.
     #[inline(always)]
     pub(super) fn push(&mut self, index: u32) {
         // SAFETY: the pointer leads to the tail, an aligned u32 in the mapping that only this thread writes.
@@ -247,8 +247,8 @@ impl Ring {
     /// Makes sure that the kernel's thread sees `count` queued entries: no system call while it is awake.
     #[inline(never)]
     fn wake(&mut self, count: usize) -> Result<usize, Errno> {
-        // The thread says that it sleeps and then looks at the tail once more; we moved the tail and then look at what
-        // it says. Only with a full fence on both sides does one of the two see the other.
+        // The thread announces that it sleeps and then checks the tail once more; we move the tail and then check the
+        // announcement. Only with a full fence on both sides is at least one of the two sure to see the other.
         fence(Ordering::SeqCst);
         // SAFETY: the pointer leads to an aligned u32 in the mapping that is only accessed atomically.
         let flags = unsafe { &*self.sq_flags }.load(Ordering::Relaxed);
@@ -277,7 +277,7 @@ impl Ring {
         }
     }
 
-    /// The bare system call, in line: nothing else is left of a request's way in.
+    /// The bare system call, inlined: nothing else remains on a request's submission path.
     #[inline(always)]
     fn enter(&mut self, submit: usize, want: usize, flags: u32) -> Result<usize, Errno> {
         // SAFETY: the descriptor is this ring's, and no pointer is passed. What entries point to is their
@@ -288,7 +288,7 @@ impl Ring {
         }
     }
 
-    /// Shows each completion that has arrived to `each` and takes it off the queue; no system call. Returns how
+    /// Passes each completion that has arrived to `each` and removes it from the queue; no system call. Returns how
     /// many there were. `first` is called before the first one.
     #[inline(always)]
     pub(super) fn drain<T: Copy>(&mut self, first: impl FnOnce() -> T, mut each: impl FnMut(&Cqe, T)) -> u32 {

@@ -1,4 +1,4 @@
-//! When requests are due: at once (closed loop), evenly spaced, or Poisson.
+//! When requests are due: immediately (closed loop), evenly spaced, or Poisson.
 
 use qd1_model::plan::Arrival;
 use rand_core::{RngCore, SeedableRng};
@@ -13,8 +13,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Due times from `start_ns` on; `None` for a closed loop, where a request is due when a slot is free. The first is due
-    /// after `phase` (0..1) of a mean gap, so that several workers do not issue theirs at the same moments.
+    /// Due times from `start_ns` on; `None` for a closed loop, where a request is due when a slot is free. The first
+    /// one is due after `phase` (0..1) of a mean gap, so that several workers do not issue requests at the same
+    /// moments.
     pub fn new(arrival: Arrival, start_ns: u64, phase: f64, seed: u64) -> Option<Self> {
         let (iops, poisson) = match arrival {
             Arrival::Closed => return None,
@@ -32,7 +33,7 @@ impl Arrivals {
         self.next_ns as u64
     }
 
-    /// Moves on to the one after it.
+    /// Moves on to the next one.
     #[inline]
     pub fn advance(&mut self) {
         let scale = if self.poisson {

@@ -41,8 +41,8 @@ pub struct RequestStream {
 }
 
 enum Shape {
-    /// One direction, one block size, any block as likely as another: what most runs are, and the one whose cost
-    /// per request is counted.
+    /// One direction, one block size, every block equally likely: the most common case, and the one whose cost per
+    /// request is measured.
     Uniform {
         read: bool,
         len: u32,

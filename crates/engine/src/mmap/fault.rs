@@ -1,12 +1,12 @@
-//! Page faults that the kernel cannot serve. It sends SIGBUS then, which would end the process and everything that was
-//! measured with it. Here the page is replaced by a blank one, the copy goes on, and the request fails.
+//! Page faults that the kernel cannot serve. It then sends SIGBUS, which would end the process and lose everything it
+//! has measured. Here the page is replaced by a blank one, the copy continues, and the request fails.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-/// The page size, for the handler, which may not ask for it.
+/// The page size, for the handler, which must not query it.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
 /// Mapped memory that a request of this thread is copying, and whether a page of it was missing.
@@ -20,7 +20,7 @@ struct GuardedCopy {
 const IDLE: GuardedCopy = GuardedCopy { start: 0, end: 0, missing: false };
 
 thread_local! {
-    // A constant without a destructor lies in the thread's own memory from its start: a signal handler may use it.
+    // A constant without a destructor exists in thread-local storage from the start: a signal handler may use it.
     static CURRENT: Cell<GuardedCopy> = const { Cell::new(IDLE) };
 }
 
@@ -46,7 +46,7 @@ pub(super) fn install() {
 pub(super) fn guarded(at: *const u8, len: usize, copy: impl FnOnce()) -> bool {
     let start = at as usize;
     CURRENT.set(GuardedCopy { start, end: start + len, missing: false });
-    // The handler runs on this thread, between two instructions: only the compiler has to keep the order.
+    // The handler runs on this thread, between two instructions: only the compiler must keep the order.
     compiler_fence(Ordering::SeqCst);
     copy();
     compiler_fence(Ordering::SeqCst);

@@ -31,8 +31,8 @@ pub struct Service {
     pub modes: Vec<Mode>,
     /// Added per byte, ns.
     pub per_byte_ns: f64,
-    /// Points of the law as (probability, ns), both rising, which are used instead of the modes where there are any: what
-    /// is known of a disk whose percentiles somebody published.
+    /// Points of the law as (probability, ns), both rising, which replace the modes if there are any: for disks of
+    /// which only published percentiles are known.
     pub quantiles: Vec<(f64, f64)>,
 }
 
@@ -47,9 +47,9 @@ impl Service {
         Self { quantiles, ..Self::default() }
     }
 
-    /// The time below which this share of requests lies, ns, of a law through points. Between two of them the logarithm of
-    /// the time is linear in -ln(1 - p), so that a tail of decades of p is as smooth as its logarithm; below the first and
-    /// above the last it is theirs.
+    /// The time below which this share of requests lies, ns, of a law through points. Between two of them the logarithm
+    /// of the time is linear in -ln(1 - p), so that a tail of decades of p is as smooth as its logarithm; below the
+    /// first and above the last it is theirs.
     pub fn quantile_ns(&self, p: f64) -> f64 {
         let after = self.quantiles.partition_point(|(known, _)| *known <= p);
         let at = |number: usize| self.quantiles.get(number).copied();
@@ -70,7 +70,7 @@ pub(super) fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) ->
     draw_bytes(rng, service, f64::from(len))
 }
 
-/// Draws the service time of a request that moves `bytes`, which after compression is a fraction; ns.
+/// Draws the service time of a request that moves `bytes`, which may be fractional after compression; ns.
 pub(super) fn draw_bytes(rng: &mut Xoshiro256PlusPlus, service: &Service, bytes: f64) -> f64 {
     let uniform: f64 = StandardUniform.sample(rng);
     if !service.quantiles.is_empty() {

@@ -1,5 +1,5 @@
-//! A host's read cache in front of the device: the page cache of a hypervisor, a controller's or a storage server's
-//! memory. The least recently used line goes first.
+//! A host's read cache in front of the device: the page cache of a hypervisor, or the memory of a controller or storage
+//! server. The least recently used line is evicted first.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,11 +10,11 @@ use super::Service;
 pub struct HostCache {
     /// Bytes it holds.
     pub capacity: u64,
-    /// Bytes of a line: a miss brings in whole ones.
+    /// Size of a line, bytes; a miss reads whole lines.
     pub line: u64,
     /// Time to answer from it.
     pub hit: Service,
-    /// Whether what is written stays in it as well.
+    /// Whether written data stays in it as well.
     pub fill_on_write: bool,
 }
 
@@ -23,9 +23,9 @@ pub struct HostCache {
 pub(super) struct CacheLines {
     lines_max: u64,
     line: u64,
-    /// Line, and when it was used last.
+    /// Line, and when it was last used.
     used: HashMap<u64, u64>,
-    /// (when, line) in the order of use; an entry whose line was used later stands for nothing.
+    /// (when, line) in the order of use; an entry whose line was used later is stale.
     order: VecDeque<(u64, u64)>,
     clock: u64,
 }
@@ -40,12 +40,12 @@ impl CacheLines {
         offset / self.line..(offset + u64::from(len)).div_ceil(self.line)
     }
 
-    /// Whether all of a range is held.
+    /// Whether a whole range is cached.
     pub(super) fn holds(&self, offset: u64, len: u32) -> bool {
         self.lines(offset, len).all(|line| self.used.contains_key(&line))
     }
 
-    /// Brings a range in, or notes that it was used again.
+    /// Caches a range, or notes that it was used again.
     pub(super) fn touch(&mut self, offset: u64, len: u32) {
         for line in self.lines(offset, len) {
             self.clock += 1;

@@ -1,5 +1,5 @@
 //! What lies between a program and the device's own law: a host's cache, extents that were never written, space that is
-//! taken or loaded at the first touch, compression.
+//! allocated or loaded at the first touch, compression.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -9,21 +9,21 @@ use super::ranges::Ranges;
 use super::reduction::{Reduction, StoredBlocks};
 use crate::request::{Op, OpKind};
 
-/// Reads of what was never written are answered without the device: a filesystem's unwritten extents, a thin volume, a
-/// sparse image.
+/// Reads of space that was never written are answered without the device: a filesystem's unwritten extents, a thin
+/// volume, a sparse image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unwritten {
     /// Time of such a read.
     pub read: Service,
 }
 
-/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from remote
+/// The first touch of each chunk costs extra: a thin volume allocates space, a restored snapshot is loaded from remote
 /// storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstTouch {
-    /// Bytes that are taken or loaded at once.
+    /// Bytes that are allocated or loaded together.
     pub chunk: u64,
-    /// What it costs for each chunk.
+    /// The cost per chunk.
     pub penalty: Service,
     /// Whether the first write pays.
     pub on_write: bool,
@@ -36,9 +36,9 @@ pub struct FirstTouch {
 pub struct Layers {
     /// A cache of reads.
     pub host: Option<HostCache>,
-    /// What happens to reads of what was never written.
+    /// What happens to reads of space that was never written.
     pub unwritten: Option<Unwritten>,
-    /// What first touches cost.
+    /// The cost of first touches.
     pub first_touch: Option<FirstTouch>,
     /// Compression and deduplication.
     pub reduction: Option<Reduction>,
@@ -48,7 +48,7 @@ pub struct Layers {
 pub(super) enum LayerOutcome {
     /// It was answered at this moment, ns.
     Answered(f64),
-    /// It goes on to the device.
+    /// It is passed on to the device.
     Below {
         /// From this moment on, ns.
         begin_ns: f64,
@@ -78,7 +78,7 @@ impl LayersState {
         }
     }
 
-    /// Passes a request that begins at `begin_ns` through all layers. `data` is what it writes, where that is known.
+    /// Passes a request that begins at `begin_ns` through all layers. `data` is the data written, if known.
     pub(super) fn pass(
         &mut self,
         op: &Op,
@@ -127,7 +127,7 @@ impl LayersState {
         LayerOutcome::Below { begin_ns, bytes }
     }
 
-    /// Whether what is written matters.
+    /// Whether the written data matters.
     pub(super) fn want_data(&self) -> bool {
         self.layers.reduction.is_some()
     }

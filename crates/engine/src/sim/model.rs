@@ -34,8 +34,8 @@ pub enum Scope {
     Both,
 }
 
-/// A limit that a provider sets, beside [`Device::iops`] and [`Device::bytes`]: on one direction, or a second bucket
-/// that caps the rate of a burst.
+/// A limit that a provider sets, in addition to [`Device::iops`] and [`Device::bytes`]: on one direction, or a second
+/// bucket that caps the rate of a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Which requests.
@@ -44,8 +44,8 @@ pub struct Limit {
     pub of_bytes: bool,
     /// The bucket.
     pub bucket: Bucket,
-    /// Requests that have to wait are let go at multiples of this, ns, as the kernel's throttle does with its slices
-    /// of about 100 ms; 0 lets each go when it is paid for.
+    /// Requests that have to wait are released at multiples of this, ns, as the kernel's throttle does with its slices
+    /// of about 100 ms; 0 releases each as soon as its tokens are available.
     pub slice_ns: f64,
 }
 
@@ -63,7 +63,7 @@ pub struct Stall {
 pub struct Cache {
     /// Bytes it holds.
     pub capacity: f64,
-    /// Bytes per second it writes out.
+    /// Bytes per second that it writes out.
     pub drain: f64,
     /// Time to acknowledge a write that fits, ns.
     pub ack_ns: f64,
@@ -82,7 +82,7 @@ pub struct Device {
     pub write: Service,
     /// Flush on top of draining the cache.
     pub flush: Service,
-    /// Requests served at once.
+    /// Requests served in parallel.
     pub channels: u32,
     /// Limit on requests per second.
     pub iops: Option<Bucket>,
@@ -94,13 +94,13 @@ pub struct Device {
     pub cache: Option<Cache>,
     /// More limits; a request waits for the strictest.
     pub limits: Vec<Limit>,
-    /// Reads that go on where the last one ended, where the device has them ready; else they are like any other.
+    /// Reads that continue where the last one ended, if the device has read ahead; otherwise they are like any other.
     pub sequential: Option<Service>,
     /// Heads and platters, on top of the services above.
     pub mechanics: Option<Mechanics>,
     /// The network to it.
     pub link: Option<Link>,
-    /// Who else uses it.
+    /// Other users of the device.
     pub neighbours: Option<Neighbours>,
     /// Slow phases.
     pub phases: Option<Phases>,
@@ -132,7 +132,7 @@ impl Default for Device {
     }
 }
 
-/// Tokens of a bucket at a moment; may be negative: a debt that later requests wait for.
+/// Tokens in a bucket at a moment; may be negative, a debt that later requests wait for.
 struct Tokens {
     bucket: Bucket,
     level: f64,
@@ -144,7 +144,7 @@ impl Tokens {
         Self { bucket, level: bucket.burst, at_ns: 0.0 }
     }
 
-    /// Takes `amount` at `now_ns`; returns when it has been paid for.
+    /// Takes `amount` at `now_ns`; returns when enough tokens are available.
     fn take(&mut self, amount: f64, now_ns: f64) -> f64 {
         let earned = (now_ns - self.at_ns).max(0.0) * self.bucket.rate / 1e9;
         self.level = (self.level + earned).min(self.bucket.burst);
@@ -158,7 +158,7 @@ impl Tokens {
 const NOTHING_NS: f64 = 1500.0;
 
 /// The running state of a [`Device`]. It has no clock: the caller passes the time, so that the simulated engine drives
-/// it on virtual time and a disk behind FUSE in real time, by the same law.
+/// it in virtual time and a disk behind FUSE in real time, by the same law.
 pub struct State {
     device: Device,
     rng: Xoshiro256PlusPlus,
@@ -208,7 +208,7 @@ impl State {
     /// Moves a moment inside a stall to the stall's end.
     fn after_stall(&self, at_ns: f64) -> f64 {
         let Some(stall) = self.device.stall else { return at_ns };
-        // The first stall comes after one whole period, so that a run starts undisturbed.
+        // The first stall comes after a full period, so that a run starts undisturbed.
         let phase = at_ns % stall.period_ns as f64;
         let round = at_ns - phase;
         if round >= stall.period_ns as f64 && phase < stall.length_ns as f64 {
@@ -224,7 +224,7 @@ impl State {
         self.dirty.0
     }
 
-    /// When a request handed over at `now_ns` completes, both in ns since the device's time 0. Requests are handed over
+    /// When a request submitted at `now_ns` completes, both in ns since the device's time 0. Requests must be submitted
     /// in the order of their times.
     pub fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
         self.complete_with(op, None, now_ns)
@@ -237,12 +237,12 @@ impl State {
 
     /// [`Self::complete_ns`] of a write whose data is known.
     pub fn complete_with(&mut self, op: &Op, data: Option<&[u8]>, now_ns: f64) -> f64 {
-        // It sends what is dirty in the page cache, which here was sent at once, and never a flush.
+        // It writes out dirty pages, which here were written immediately, and never sends a flush.
         if op.kind == OpKind::SyncFileRange {
             return now_ns + NOTHING_NS;
         }
         let is_flush = matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync);
-        // The way to a device elsewhere comes first; one that wants no flushes is sent none.
+        // The network to a remote device comes first; a device that wants no flushes gets none.
         let arrived_ns = match &mut self.wire {
             Some(wire) if is_flush && !wire.sends_flushes() => return now_ns + NOTHING_NS,
             Some(wire) => wire.crossed_ns(op.len, now_ns),

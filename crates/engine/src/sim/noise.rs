@@ -4,15 +4,15 @@ use rand_core::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Open01, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Neighbours who share the device: their load makes it slower and faster over seconds, and now and then they take it
-/// for themselves.
+/// Neighbours that share the device: their load makes it slower and faster over seconds, and now and then they occupy
+/// it completely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbours {
     /// Standard deviation of the logarithm of the service time that their load adds; wanders as AR(1).
     pub sigma: f64,
-    /// Time in which the load forgets its level (correlation 1/e), ns.
+    /// Correlation time of the load (after which the correlation is 1/e), ns.
     pub memory_ns: f64,
-    /// Times a second at which everything waits; a Poisson process.
+    /// How often per second everything waits; a Poisson process.
     pub stalls_per_s: f64,
     /// Median length of such a wait, ns.
     pub stall_ns: f64,
@@ -20,10 +20,10 @@ pub struct Neighbours {
     pub stall_sigma: f64,
 }
 
-/// The network to a device elsewhere.
+/// The network to a remote device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Median time there and back, ns: every request pays it, a flush as well if it is sent.
+    /// Median round-trip time, ns; paid by every request, and by a flush if it is sent.
     pub round_trip_ns: f64,
     /// Standard deviation of its logarithm.
     pub sigma: f64,
@@ -33,7 +33,7 @@ pub struct Link {
     pub sends_flushes: bool,
 }
 
-/// Slow phases: the whole device is slower for a while, then fast again, at times that nobody can foresee (both lengths
+/// Slow phases: the whole device is slower for a while, then fast again, at unpredictable times (both lengths are
 /// exponential).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phases {
@@ -41,11 +41,11 @@ pub struct Phases {
     pub slow_ns: f64,
     /// Mean time between two, ns.
     pub fast_ns: f64,
-    /// By how much it is slower.
+    /// Factor by which it is slower.
     pub factor: f64,
 }
 
-/// Step of the wandering load, ns: well below what its memory is measured in.
+/// Time step of the wandering load, ns: well below its correlation time.
 const STEP_NS: f64 = 50e6;
 
 /// The load of the neighbours over time.
@@ -53,16 +53,16 @@ const STEP_NS: f64 = 50e6;
 pub(super) struct NeighbourLoad {
     neighbours: Neighbours,
     rng: Xoshiro256PlusPlus,
-    /// Logarithm of the slowness, and the number of the step it is of.
+    /// Logarithm of the slowdown, and the number of its time step.
     level: (f64, u64),
-    /// The wait that comes next: from, to.
+    /// The next wait: from, to.
     stall_ns: (f64, f64),
 }
 
 impl NeighbourLoad {
     pub(super) fn new(neighbours: Neighbours, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6E65_6967);
-        // Begins anywhere in its stationary law, since a run begins at no special time.
+        // Begins with a draw from its stationary law, since a run begins at no special time.
         let first: f64 = StandardNormal.sample(&mut rng);
         let mut load = Self { neighbours, rng, level: (first * neighbours.sigma, 0), stall_ns: (0.0, 0.0) };
         load.next_stall(0.0);
@@ -77,7 +77,7 @@ impl NeighbourLoad {
         self.stall_ns = (from, from + length);
     }
 
-    /// By how much the device is slower than by itself at `at_ns`.
+    /// Factor by which the device is slower than on its own at `at_ns`.
     pub(super) fn slowness(&mut self, at_ns: f64) -> f64 {
         let step = (at_ns / STEP_NS) as u64;
         let keeps = (-STEP_NS / self.neighbours.memory_ns).exp();
@@ -89,7 +89,7 @@ impl NeighbourLoad {
         self.level.0.exp()
     }
 
-    /// Moves the end of a request that falls into a wait to the end of that.
+    /// Moves the end of a request that falls into a wait to the end of that wait.
     pub(super) fn after_stall(&mut self, begin_ns: f64, end_ns: f64) -> f64 {
         while self.stall_ns.1 <= begin_ns {
             self.next_stall(self.stall_ns.1);
@@ -111,7 +111,7 @@ pub(super) struct PhasesOver {
 impl PhasesOver {
     pub(super) fn new(phases: Phases, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x7068_6173);
-        // Begins anywhere: in a slow phase with the share that these have, and an exponential one has no past.
+        // Begins anywhere: in a slow phase with the probability of slow phases; exponential lengths have no memory.
         let at: f64 = Open01.sample(&mut rng);
         let is_slow = at < phases.slow_ns / (phases.slow_ns + phases.fast_ns);
         let mut over = Self { phases, rng, is_slow, until_ns: 0.0 };
@@ -124,7 +124,7 @@ impl PhasesOver {
         length * if self.is_slow { self.phases.slow_ns } else { self.phases.fast_ns }
     }
 
-    /// By how much the device is slower than by itself at `at_ns`.
+    /// Factor by which the device is slower than on its own at `at_ns`.
     pub(super) fn slowness(&mut self, at_ns: f64) -> f64 {
         while self.until_ns <= at_ns {
             self.is_slow = !self.is_slow;
@@ -147,7 +147,7 @@ impl Wire {
         Self { link, rng: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x7769_7265), free_ns: 0.0 }
     }
 
-    /// When a request handed over at `now_ns` with `len` bytes of data has crossed the link, both ways together.
+    /// When a request submitted at `now_ns` with `len` bytes of data has crossed the link, both ways together.
     pub(super) fn crossed_ns(&mut self, len: u32, now_ns: f64) -> f64 {
         let begin = self.free_ns.max(now_ns);
         self.free_ns = begin + self.link.per_byte_ns * f64::from(len);

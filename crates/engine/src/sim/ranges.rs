@@ -1,4 +1,5 @@
-//! Which bytes of a device have been touched: merged ranges, so that a file written from start to end is one of them.
+//! Which bytes of a device have been touched: merged ranges, so that a file written from start to end is a single
+//! range.
 
 use std::collections::BTreeMap;
 

@@ -1,31 +1,31 @@
-//! Compression and deduplication below: how much of what is written takes room and time, by the data itself.
+//! Compression and deduplication by the storage: how much space and time written data takes, depending on its content.
 
 use std::collections::HashSet;
 
-/// Storage that makes data smaller.
+/// Storage that reduces data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduction {
-    /// Whether it compresses; otherwise it only leaves out what it has already.
+    /// Whether it compresses; otherwise it only deduplicates.
     pub compresses: bool,
-    /// Whether a 4 KiB block that is there already is only noted.
+    /// Whether a 4 KiB block that is already stored is only referenced.
     pub deduplicates: bool,
-    /// The least share of the bytes that is stored: headers, and blocks of a fixed size.
+    /// Minimum share of the bytes that is stored: headers, and blocks of a fixed size.
     pub share_min: f64,
-    /// What looking at the data costs, ns per byte.
+    /// Cost of examining the data, ns per byte.
     pub per_byte_ns: f64,
 }
 
-/// Smallest block that is looked for.
+/// Smallest block that is deduplicated.
 const BLOCK: usize = 4096;
-/// Bytes of a block that are looked at.
+/// Bytes of a block that are examined.
 const SAMPLE: usize = 1024;
-/// Blocks remembered; then the memory is begun anew, as real ones forget too.
+/// Maximum number of blocks remembered; then the memory is cleared, as real ones forget too.
 const KNOWN_MAX: usize = 1 << 20;
 /// Entropy of a sample of random bytes, bits: fewer than 8, since a sample of 1,024 does not hold all 256 values
 /// evenly.
 const RANDOM_BITS: f64 = 7.7;
 
-/// Blocks that are stored already, by their fingerprint.
+/// Blocks that are already stored, by their fingerprint.
 #[derive(Debug, Default)]
 pub(super) struct StoredBlocks(HashSet<u64>);
 
@@ -57,7 +57,7 @@ fn fingerprint(block: &[u8]) -> u64 {
     bytes.fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// Bits per byte of evenly spaced bytes of the block (Shannon): no real compressor's figure, but with its order.
+/// Bits per byte of evenly spaced bytes of the block (Shannon): not a real compressor's ratio, but ordered like it.
 fn entropy(block: &[u8]) -> f64 {
     let step = block.len().div_ceil(SAMPLE).max(1);
     let mut counts = [0u32; 256];

@@ -1,19 +1,19 @@
-//! What a rotating disk adds to a request: the way of its head, the turn of its platter, and what an array of them
-//! makes of a queue.
+//! What a rotating disk adds to a request: the movement of its head, the rotation of its platter, and what an array of
+//! disks makes of a queue.
 //!
 //! Seek time grows with the square root of a short distance and linearly with a long one (Ruemmler and Wilkes, "An
 //! introduction to disk drive modeling", IEEE Computer 27(3), 1994). Two published figures fix the curve: the seek from
 //! track to track, and the average seek, which is that over a third of the stroke. Then the sector has to come round:
-//! where it is follows from the time, so that a request is late by a part of a revolution and not by a draw.
+//! its position follows from the time, so that the rotational delay is computed and not drawn at random.
 
 use std::collections::VecDeque;
 
 /// A disk's mechanics, or those of an array of equal disks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mechanics {
-    /// Bytes of one disk: what a distance is a part of.
+    /// Bytes of one disk, which distances are relative to.
     pub capacity: f64,
-    /// Bytes of a track; with `revolution_ns` the rate at which data passes the head.
+    /// Bytes of a track; with `revolution_ns` this gives the rate at which data passes the head.
     pub track_bytes: f64,
     /// Seek from track to track, settling included, ns.
     pub settle_ns: f64,
@@ -23,28 +23,28 @@ pub struct Mechanics {
     pub revolution_ns: f64,
     /// Disks that share the load.
     pub arms: u32,
-    /// Bytes on one disk before the next one's turn.
+    /// Bytes on one disk before the next disk follows.
     pub stripe: f64,
-    /// Bytes of the disk's own memory in which it keeps the tracks it read last: reads of them cost no way of the head.
+    /// Bytes of the disk's own memory in which it keeps the tracks it read last: reads of them need no head movement.
     pub buffer: f64,
 }
 
 /// Share of the stroke that an average seek crosses: two uniform places are a third of the range apart.
 const AVERAGE_STROKE: f64 = 1.0 / 3.0;
-/// By how much each doubling of the requests queued at an arm shortens the way to the next one: a disk that may choose
-/// among 32 does about 2.3 times as many a second as one that may not (tests of native command queueing put it at 2 to
-/// 2.5 for disks of 7,200 rpm).
+/// By how much each doubling of the requests queued at an arm shortens the distance to the next one: a disk that may
+/// choose among 32 serves about 2.3 times as many per second as one that may not (tests of native command queueing
+/// found 2 to 2.5 for disks of 7,200 rpm).
 const CHOICE: f64 = 0.25;
 
 impl Mechanics {
-    /// Time of the head from one place to another a distance of `bytes` away, ns.
+    /// Time for the head to move over a distance of `bytes`, ns.
     pub fn seek_ns(&self, bytes: f64) -> f64 {
         let share = (bytes / self.capacity).clamp(0.0, 1.0);
         let way_ns = self.average_ns - self.settle_ns;
         if share <= AVERAGE_STROKE {
             self.settle_ns + way_ns * (share / AVERAGE_STROKE).sqrt()
         } else {
-            // Beyond, the head moves at its full speed: the slope of the square root where it ends.
+            // Beyond that, the head moves at full speed: the slope of the square root where it ends.
             self.average_ns + way_ns * (share - AVERAGE_STROKE) / (2.0 * AVERAGE_STROKE)
         }
     }
@@ -60,7 +60,7 @@ struct Arm {
     kept: VecDeque<u64>,
 }
 
-/// Where the heads are.
+/// Positions of the heads.
 #[derive(Clone, Debug)]
 pub(super) struct Heads {
     mechanics: Mechanics,
@@ -72,13 +72,13 @@ impl Heads {
         Self { arms: vec![Arm::default(); mechanics.arms.max(1) as usize], mechanics }
     }
 
-    /// Which disk a place is on.
+    /// Which disk an offset is on.
     pub(super) fn arm_of(&self, offset: u64) -> usize {
         (offset as f64 / self.mechanics.stripe) as usize % self.arms.len()
     }
 
-    /// Moves the arm of `offset` there for a request of `len` bytes that begins at `start_ns` and was handed over at
-    /// `now_ns`; returns how long that takes, transfer included. A request longer than a stripe is read by several
+    /// Moves the arm of `offset` there for a request of `len` bytes that begins at `start_ns` and was submitted at
+    /// `now_ns`; returns how long that takes, including the transfer. A request longer than a stripe is read by several
     /// disks.
     pub(super) fn move_to(&mut self, offset: u64, len: u32, is_read: bool, now_ns: f64, start_ns: f64) -> f64 {
         let (mechanics, number) = (self.mechanics, self.arm_of(offset));

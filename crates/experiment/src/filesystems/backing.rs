@@ -1,4 +1,4 @@
-//! The disk below the filesystems: a file with a loop device over it, or a block device named by the user. All of it is
+//! The disk below the filesystems: a file with a loop device on it, or a block device named by the user. All of it is
 //! written before each round, so that no filesystem pays for space that was never written.
 
 use std::cell::RefCell;
@@ -21,10 +21,10 @@ use rustix::fs::FallocateFlags;
 
 use crate::treatment::Substrate;
 
-/// Longest time to write the file of one round; the rest of it is then allocated but not written.
+/// Longest time to write the file in one round; the rest of it is then allocated but not written.
 const LONGEST_NS: u64 = 900_000_000_000;
 
-/// Where the filesystems are made.
+/// Where the filesystems are created.
 pub(super) struct Backing {
     /// Size of each filesystem.
     size: Bytes,
@@ -34,11 +34,11 @@ pub(super) struct Backing {
 enum BackingPlace {
     /// A file in the scratch directory, and whether direct I/O works there.
     File { path: PathBuf, direct: bool },
-    /// A block device, overwritten, and the signatures that this run has put there.
+    /// A block device to overwrite, and the signatures that this run has put there.
     Device { path: PathBuf, made: RefCell<BTreeSet<String>> },
 }
 
-/// A device to make a filesystem on.
+/// A device to create a filesystem on.
 pub(super) struct Disk {
     pub(super) device: PathBuf,
     /// Whether the loop device uses direct I/O; `None` when there is no loop device.
@@ -66,7 +66,7 @@ impl Backing {
     /// Returns a device without any filesystem signatures.
     ///
     /// # Errors
-    /// When there is no loop device, or the device is in use by now.
+    /// If there is no loop device, or the device is now in use.
     pub(super) fn disk(&self, machine: &Machine, journal: &mut Journal) -> Result<Disk> {
         let disk = match &self.place {
             BackingPlace::File { path, .. } => {
@@ -83,7 +83,7 @@ impl Backing {
         Ok(disk)
     }
 
-    /// Notes what a filesystem that was just made, or half made, has put on the device.
+    /// Records what a filesystem that was just created, even partly, has put on the device.
     ///
     /// # Errors
     /// When its signatures cannot be listed.
@@ -106,7 +106,7 @@ impl Substrate for Backing {
         format!("writing {}", self.size)
     }
 
-    /// Fills it with random data; a file is created anew in each round.
+    /// Fills it with random data; a file is recreated in each round.
     fn prepare(&self, seed: u64, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Prepare> {
         let size = self.size;
         let (target, direct) = match &self.place {
@@ -145,16 +145,16 @@ impl Substrate for Backing {
     }
 }
 
-/// Makes a device ready for the next filesystem: the last one that this run made goes.
+/// Prepares a device for the next filesystem by removing the last one that this run created.
 ///
 /// # Errors
-/// When somebody uses the device by now, or has put something else there.
+/// If someone now uses the device, or has put something else there.
 fn make_way(machine: &Machine, device: &Path, made: &BTreeSet<String>) -> Result<()> {
     wipe_made(machine, device, made)?;
     destroy::refuse_in_use(machine, device)
 }
 
-/// Removes what this run made on a device that nobody uses; what else lies there stays.
+/// Removes what this run created on a device that nobody uses; anything else on it stays.
 fn wipe_made(machine: &Machine, device: &Path, made: &BTreeSet<String>) -> Result<()> {
     let is_free = machine.block_uses(device).iter().all(InUse::is_only_content);
     if is_free && !made.is_empty() && signatures(device)? == *made { wipe(device) } else { Ok(()) }
@@ -166,7 +166,8 @@ fn signatures(device: &Path) -> Result<BTreeSet<String>> {
     Ok(listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect())
 }
 
-/// Removes the signatures of earlier filesystems: their programs would ask, and the kernel's probing would find two.
+/// Removes the signatures of earlier filesystems: otherwise their programs would ask, and the kernel's probing would
+/// find two.
 fn wipe(device: &Path) -> Result<()> {
     tool::tool("wipefs", &["--all", "--quiet", &device.to_string_lossy()]).map(drop)
 }
@@ -175,7 +176,7 @@ fn wipe(device: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Between two filesystems somebody else may use the device.
+    /// Someone else may start to use the device between two filesystems.
     #[test]
     fn what_a_stranger_puts_on_the_device_meanwhile_is_left_alone() {
         if !rustix::process::geteuid().is_root() || tool::find("mkfs.ext4").is_none() {

@@ -1,8 +1,8 @@
 //! The filesystems that can be compared: how each is made, mounted and tuned for databases, and what it requires. One
 //! row in [`KINDS`] for each.
 //!
-//! All are made without discarding, which would release the space of the file below, and completely: what ext4
-//! leaves to do in the background would otherwise be done during the measurement.
+//! All are created without discards, which would release the space of the file below, and completely: otherwise ext4
+//! would finish its initialization in the background during the measurement.
 
 use qd1_model::Bytes;
 
@@ -14,7 +14,7 @@ use qd1_system::tool;
 pub(super) struct FilesystemKind {
     /// Its name on the command line and in the kernel.
     pub(super) name: &'static str,
-    /// The program that makes it.
+    /// The program that creates it.
     pub(super) program: &'static str,
     /// The Debian package of the program.
     pub(super) package: &'static str,
@@ -22,7 +22,7 @@ pub(super) struct FilesystemKind {
     version: &'static str,
     /// Smallest size it can have.
     pub(super) least: Bytes,
-    /// The command that makes it, without device and size.
+    /// The command that creates it, without device and size.
     make: &'static [&'static str],
     /// How the command takes the size.
     sized: SizeArgument,
@@ -57,7 +57,7 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         sized: SizeArgument::AfterInKib,
         options: &[],
         fair: &["noatime"],
-        fair_why: "reads write no times",
+        fair_why: "reads do not update access times",
     },
     FilesystemKind {
         name: "xfs",
@@ -69,7 +69,7 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         sized: SizeArgument::Bytes("-dsize="),
         options: &[],
         fair: &["noatime"],
-        fair_why: "reads write no times",
+        fair_why: "reads do not update access times",
     },
     FilesystemKind {
         name: "btrfs",
@@ -79,10 +79,10 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         least: Bytes::mib(256),
         make: &["mkfs.btrfs", "-q", "-f", "-K"],
         sized: SizeArgument::Bytes("-b"),
-        // By default it discards if the device can.
+        // By default it discards if the device supports it.
         options: &["nodiscard"],
         fair: &["noatime", "nodatacow"],
-        fair_why: "reads write no times; data is written in place, without checksums",
+        fair_why: "reads do not update access times; data is written in place, without checksums",
     },
     FilesystemKind {
         name: zfs::NAME,
@@ -94,14 +94,15 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         sized: SizeArgument::No,
         options: &[],
         fair: &["atime=off", "recordsize=8k", "logbias=throughput"],
-        fair_why: "reads write no times; records as small as a database's pages; commits do not write data twice",
+        fair_why: "reads do not update access times; records as small as a database's pages; commits do not write \
+                   data twice",
     },
 ];
 
 /// A filesystem in the comparison; the same kind may take part twice.
 #[derive(Clone, Debug)]
 pub(super) struct Participant {
-    /// `ext4`; the second one of these `ext4-2`.
+    /// `ext4`; a second one is `ext4-2`.
     pub(super) name: String,
     pub(super) kind: &'static FilesystemKind,
 }
@@ -123,7 +124,7 @@ impl FilesystemKind {
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
         let built_in = known.lines().any(|line| line.split_whitespace().next_back() == Some(self.name));
         let module = || tool::tool("modprobe", &["-n", "-q", self.name]).is_ok();
-        (!built_in && !module()).then(|| format!("this kernel has no {}", self.name))
+        (!built_in && !module()).then(|| format!("this kernel does not support {}", self.name))
     }
 
     /// Returns the version that its program prints.
@@ -135,12 +136,12 @@ impl FilesystemKind {
         text.lines().next().unwrap_or_default().replace("mkfs.btrfs, part of ", "").trim().to_owned()
     }
 
-    /// Returns its mount options; for zfs, the properties it is made with.
+    /// Returns its mount options; for zfs, the properties it is created with.
     pub(super) fn options(&self, fair: bool) -> Vec<&'static str> {
         self.options.iter().chain(if fair { self.fair } else { &[] }).copied().collect()
     }
 
-    /// Returns the command that makes it on `device`.
+    /// Returns the command that creates it on `device`.
     pub(super) fn command(&self, device: &str, size: Option<Bytes>) -> Vec<String> {
         let mut words: Vec<String> = self.make.iter().map(|word| (*word).to_owned()).collect();
         match (&self.sized, size) {

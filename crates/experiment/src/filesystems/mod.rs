@@ -1,8 +1,8 @@
 //! `qd1 filesystems`: the same work on ext4, xfs, btrfs and zfs, made one after another on the same disk, in rounds,
-//! and one table of the differences (docs/method.md).
+//! and compared in one table (docs/method.md).
 //!
-//! Each filesystem is a treatment of a general experiment; the table is the analysis' work, from the Record alone, so
-//! that `qd1 history show` prints it again.
+//! Each filesystem is a treatment in a general experiment; the analysis makes the table from the Record alone, so that
+//! `qd1 history show` can print it again.
 
 mod backing;
 mod kinds;
@@ -37,14 +37,14 @@ use planned::Planned;
 /// Programs needed by every comparison, and their Debian packages.
 const PROGRAMS: [(&str, &str); 2] = [("losetup", "mount"), ("wipefs", "util-linux")];
 
-/// What the user requests; absent or empty options have their usual value.
+/// What the user requests; absent or empty options take their defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Directory, or block device.
     pub path: PathBuf,
     /// Only these filesystems.
     pub only: Vec<String>,
-    /// How often each is made and measured.
+    /// How many times each is created and measured.
     pub rounds: Option<u32>,
     /// Whether each is tuned for databases.
     pub fair: bool,
@@ -81,14 +81,14 @@ impl Filesystems {
     /// Creates a comparison of the available filesystems.
     ///
     /// # Errors
-    /// When one that was named is not available, or none is.
+    /// If a named filesystem is not available, or none is.
     pub fn new(options: Options) -> Result<Self> {
         let participants = Participants::of(&options.only).map_err(Problem::usage)?;
         // Filesystems named by the user must be available; without names, some may be missing.
         let named = !options.only.is_empty();
         let none = participants.entries.is_empty();
         if let Some((name, why)) = participants.missing.first().filter(|_| named || none) {
-            let message = format!("{name} cannot be measured: {why}; install it, or leave it out (--only)");
+            let message = format!("{name} cannot be measured: {why}; install it, or leave it out with --only");
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         Ok(Self { options, participants, program: None, planned: None, backing: None })
@@ -97,7 +97,7 @@ impl Filesystems {
     /// Plans the comparison at this place.
     ///
     /// # Errors
-    /// When something is not allowed, does not fit, or is missing.
+    /// If something is not allowed, does not fit, or is missing.
     pub fn plan(&mut self, place: &Place, seed: u64) -> Result<qd1_model::Plan> {
         self.refuse(place)?;
         self.program = planned::program(&self.options)?;
@@ -119,13 +119,13 @@ impl Filesystems {
             PathKind::Block(_) if is_named => Ok(()),
             PathKind::Block(_) => {
                 let message = format!(
-                    "filesystems made on {path} would destroy what is on it; name it again with --destroy {path}, or name \
-                     a directory"
+                    "creating filesystems on {path} would destroy its contents; confirm with --destroy {path}, or \
+                     name a directory"
                 );
                 Err(Problem::new(ProblemKind::Unsafe, message).into())
             }
             _ => {
-                let message = format!("{path} is a file; name a directory in which filesystems can be made");
+                let message = format!("{path} is a file; name a directory in which filesystems can be created");
                 Err(Problem::usage(message).into())
             }
         }
@@ -143,7 +143,7 @@ impl Filesystems {
         planned::dry_run(self.planned(), &self.participants)
     }
 
-    /// Returns the options in effect: at another place or time, others might be chosen.
+    /// Returns the options in effect: elsewhere, or at another time, others might be chosen.
     ///
     /// # Panics
     /// Before [`Filesystems::plan`].
@@ -162,8 +162,8 @@ impl Filesystems {
     /// When something is missing or in use; the message says what to do.
     pub fn may_run(&self, place: &Place, machine: &Machine) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
-            let message = "qd1 filesystems makes filesystems and mounts them, which only root can: run it as root (sudo), \
-                           or with --dry-run to see what it would do";
+            let message = "qd1 filesystems creates and mounts filesystems, which only root can do: run it as root \
+                           (sudo), or with --dry-run to see what it would do";
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         for (program, package) in PROGRAMS {
@@ -174,8 +174,8 @@ impl Filesystems {
         }
         let on_loop = place.kind == PathKind::Directory;
         if on_loop && !Path::new("/dev/loop-control").exists() {
-            let message = "there are no loop devices here (/dev/loop-control is missing, as in many containers); name a \
-                           block device with --destroy instead, or load the loop module";
+            let message = "there are no loop devices here (/dev/loop-control is missing, as in many containers); use \
+                           a block device with --destroy instead, or load the loop module";
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         if self.options.destroy.is_some() {
@@ -200,7 +200,8 @@ impl Filesystems {
         let planned = self.planned.as_ref().expect("a comparison is planned before it is run");
         let backing = self.backing.as_mut().expect("its disk is planned with it");
         let mut journal = Journal::open(&context.id, &context.command.join(" "))?;
-        // Mounts and what tools take by name belong where nobody else can rename it; only the disk's file is measured.
+        // Mount points and files that tools open by name must be where nobody else can rename them; only the disk's
+        // file is measured.
         let scratch = journal.scratch(&trust::temp_dir(), &format!("{}-m", context.id))?;
         let target = &planned.plan.target.path;
         let files = if planned.comparison.on_loop { Some(journal.scratch(target, &context.id)?) } else { None };

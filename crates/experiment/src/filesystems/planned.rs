@@ -1,5 +1,5 @@
 //! The plan of a comparison: the steps on each filesystem, the size of their disk, the order in each round; and its
-//! text.
+//! description as text.
 
 use std::fmt::Write as _;
 
@@ -23,9 +23,9 @@ use qd1_runner::plan;
 /// Name of the suite, and of these runs in the history.
 pub(super) const SUITE: &str = "filesystems";
 const ROUNDS: PerEffort<u32> = PerEffort { quick: 3, default: 5, full: 10 };
-/// A copy-on-write filesystem needs room to copy: a disk is this many times as large as the steps need.
+/// A copy-on-write filesystem needs room for copies: the disk is this many times as large as the steps need.
 const DISK_FACTOR: u64 = 3;
-/// Added to it for logs and tables.
+/// Added to that for logs and tables.
 const EXTRA: u64 = 512 << 20;
 /// A program creates its own data and knows its size; the disk is half as large again (numerator, denominator).
 const APP_FACTOR: (u64, u64) = (3, 2);
@@ -36,10 +36,10 @@ const WARMUP: PerEffort<Span> =
     PerEffort { quick: Span(1_000_000_000), default: Span(3_000_000_000), full: Span(5_000_000_000) };
 const LOAD: PerEffort<Span> =
     PerEffort { quick: Span(5_000_000_000), default: Span(15_000_000_000), full: Span(30_000_000_000) };
-/// No test file is made smaller than this to fit.
+/// Test files are not reduced below this size to fit.
 const SIZE_LEAST: u64 = 64 << 20;
 
-/// The plan of a whole run and what each part of it is planned from.
+/// The plan of a whole run, and the inputs for planning each part.
 pub(super) struct Planned {
     /// The whole plan; its steps are those of one filesystem.
     pub(super) plan: Plan,
@@ -48,7 +48,7 @@ pub(super) struct Planned {
     pub(super) spec: Spec,
 }
 
-/// Returns the program that is run as well; `None` unless requested.
+/// Returns the additional program to run; `None` unless requested.
 ///
 /// # Errors
 /// When it is not installed.
@@ -121,7 +121,7 @@ pub(super) fn decide(
         ..steps.target
     };
     let missing = participants.missing.iter().map(|(name, why)| Skipped::because(name, why));
-    // Steps left out by choice are not listed as skipped.
+    // Steps excluded by the user are not listed as skipped.
     steps.skipped = missing.collect();
     steps.filesystems = Some(comparison.clone());
     Ok(Planned { plan: steps, comparison, spec })
@@ -143,7 +143,7 @@ fn spec(options: &Options, effort: Effort) -> Result<Spec> {
     })
 }
 
-/// Returns a directory on a filesystem that is yet to be made, without a limit of space.
+/// Returns a directory on a filesystem that has yet to be created, without a space limit.
 fn unlimited(place: &Place) -> Place {
     let endless = Bytes(1 << 60);
     Place {
@@ -165,7 +165,7 @@ fn check(
     let (path, shown) = (place.path.display(), Bytes(disk));
     if disk > usable {
         let message = format!(
-            "not enough space on {path}: the filesystems need {shown} there, and {} may be used{}; give a \
+            "not enough space on {path}: the filesystems need {shown} there, but only {} may be used{}; give a \
              smaller --size or --disk",
             Bytes(usable),
             if place.kind == PathKind::Directory { " (a tenth, at least 1 and at most 4 GiB, stays free)" } else { "" }
@@ -175,7 +175,7 @@ fn check(
     let small = |entry: &&Participant| entry.kind.least.0 > disk;
     if let Some(entry) = participants.entries.iter().find(small) {
         let message = format!(
-            "--disk {shown} is too small for {}, which needs {}; or leave it out with --only",
+            "--disk {shown} is too small for {}, which needs {}; give a larger --disk, or leave it out with --only",
             entry.kind.name, entry.kind.least
         );
         return Err(Problem::usage(message).into());
@@ -184,7 +184,8 @@ fn check(
     if needed + needed / 4 + (64 << 20) > disk {
         let wanted = Bytes((needed + needed / 4 + (64 << 20)).next_multiple_of(1 << 20));
         let what = if options.disk.is_some() { "--disk" } else { "the device" };
-        let message = format!("{what} {shown} is too small for steps that need {}: {wanted} at least", Bytes(needed));
+        let message =
+            format!("{what} {shown} is too small: the steps need {}, so at least {wanted} is required", Bytes(needed));
         return Err(Problem::usage(message).into());
     }
     Ok(())
@@ -196,12 +197,12 @@ pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String 
     let mut text = String::new();
     let path = plan.target.path.display();
     let place = match comparison.on_loop {
-        true => format!("a file in {path} ({}) and a loop device over it", plan.target.filesystem),
+        true => format!("a file in {path} ({}) with a loop device on it", plan.target.filesystem),
         false => format!("{path}, OVERWRITTEN"),
     };
     let _ = writeln!(text, "plan of {SUITE}: on {place}");
     let _ = writeln!(text, "each round: write {} of random data, then for each filesystem", comparison.disk);
-    let _ = writeln!(text, "  make, mount, the steps below, unmount");
+    let _ = writeln!(text, "  create, mount, run the steps below, unmount");
     for entry in &participants.entries {
         let made = entry.kind.command("DEVICE", (!comparison.on_loop).then_some(comparison.disk)).join(" ");
         let options = entry.kind.options(comparison.fair).join(",");
@@ -243,7 +244,7 @@ pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String 
     } else {
         ""
     };
-    let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks){more}");
+    let _ = writeln!(text, "writes    at most {writes} (on a very fast disk){more}");
     let _ = writeln!(text, "space     {} while it runs, none afterwards", comparison.disk);
     let _ = writeln!(text, "changes   mounts, loop devices; all undone at the end, or by `qd1 restore`");
     let _ = writeln!(text, "seed      {}", plan.seed);

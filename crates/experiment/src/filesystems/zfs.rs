@@ -1,5 +1,5 @@
 //! The special needs of zfs: pools, properties that no mount shows, and, if the kernel has no zfs, a program
-//! (`zfs-fuse`) that serves it and that we have to start and end.
+//! (`zfs-fuse`) that serves it and that we must start and stop.
 
 use std::path::Path;
 
@@ -27,7 +27,8 @@ fn is_served() -> bool {
 /// Returns why zfs is not available here; `None` when it is.
 pub(super) fn missing() -> Option<String> {
     let available = in_kernel() || tool::find(FUSE).is_some();
-    (!available).then(|| format!("this kernel has no zfs, and {FUSE} is not installed (Debian package zfs-fuse)"))
+    (!available)
+        .then(|| format!("this kernel does not support zfs, and {FUSE} is not installed (Debian package zfs-fuse)"))
 }
 
 /// Returns the implementation and its version.
@@ -57,8 +58,8 @@ pub(super) fn serve(scratch: &Path, journal: &mut Journal) -> Result<()> {
     let log = std::fs::File::create(scratch.join("zfs-fuse.log"))?;
     journal.note(Change::Daemon { program: FUSE.to_owned(), pidfile: pidfile.clone() })?;
     let program = tool::find(FUSE).with_context(|| format!("{FUSE} is no longer installed"))?;
-    // The shell records its process id before it becomes the program, so that it never runs without our knowledge. It
-    // bypasses the page cache of its disk, as filesystems in the kernel do.
+    // The shell records its process id before it executes the program, so that the program never runs without our
+    // knowledge. The program bypasses the page cache of its disk, as filesystems in the kernel do.
     let mut shell = tool::command("sh");
     shell.args(["-c", "echo $$ > \"$1\" && exec \"$0\" --no-daemon --no-kstat-mount --disable-block-cache"]);
     shell.arg(&program).arg(&pidfile).current_dir("/").stdout(log.try_clone()?).stderr(log);
@@ -66,7 +67,7 @@ pub(super) fn serve(scratch: &Path, journal: &mut Journal) -> Result<()> {
     tool::retry_while_busy(|| Ok(is_served()))?.then_some(()).with_context(|| format!("{FUSE} does not answer"))
 }
 
-/// Completes the command that makes a pool called `pool` with its filesystem at `dir`.
+/// Completes the command that creates a pool called `pool` with its filesystem at `dir`.
 pub(super) fn complete(command: &mut Vec<String>, pool: &str, dir: &str, properties: &[&str]) {
     let device = command.pop().expect("the command ends with the device");
     command.extend(properties.iter().flat_map(|property| ["-O".to_owned(), (*property).to_owned()]));

@@ -1,4 +1,4 @@
-//! One block: the run, the number of the commit, contents that no other block has, and a checksum.
+//! One block: the run, the number of the commit, content that no other block has, and a checksum.
 
 /// Bytes.
 pub(super) const BYTES: usize = 4096;
@@ -14,7 +14,7 @@ pub(super) fn fill(block: &mut [u8; BYTES], run: u64, number: u64) {
     block[16..BODY].copy_from_slice(&number.to_le_bytes());
     let mut state = run ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     for word in block[BODY..SUM].chunks_exact_mut(8) {
-        // Xorshift (Marsaglia 2003): what compresses might take another way to the disk.
+        // Xorshift (Marsaglia 2003): compressible data might take another path to the disk.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -24,7 +24,7 @@ pub(super) fn fill(block: &mut [u8; BYTES], run: u64, number: u64) {
     block[SUM..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Returns the number of the commit of `run` in `block`; `None` where it is not whole or another run's.
+/// Returns the number of the commit of `run` in `block`; `None` if the block is torn or belongs to another run.
 pub(super) fn number_of(block: &[u8], run: u64) -> Option<u64> {
     let word = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
     let is_whole = block.len() == BYTES && block[..8] == MAGIC && word(SUM)? == checksum(&block[..SUM]);

@@ -1,8 +1,8 @@
-//! Does a commit survive a power cut? A writer commits numbered blocks and acknowledges each; a witness on another machine
-//! notes what was acknowledged; after the cut, what is on the disk is held against the notes.
+//! Does a commit survive a power cut? A writer commits numbered blocks and acknowledges each; a witness on another
+//! machine records the acknowledgements in its notes; after the cut, the disk is compared with the notes.
 //!
-//! Nothing else can tell a flush that is ignored from one that had nothing to do: from inside a running machine both look
-//! the same.
+//! Nothing else can distinguish a flush that is ignored from one that had nothing to do: within a running machine they
+//! look the same.
 
 mod block;
 mod patience;
@@ -18,7 +18,7 @@ pub use writer::{Ended, Writer, Written};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Blocks of the file, written in turn: the last so many commits can be looked for.
+/// Number of blocks in the file, written in turn: this many of the latest commits can be looked for.
 pub const BLOCKS: u64 = 2048;
 
 /// First word of the notes.
@@ -29,7 +29,7 @@ const LINE_MAX: u64 = 200;
 /// Last line of a writer that was ended in an orderly way.
 const END: &str = "end";
 
-/// Writes a line at once: over TCP, each write is a packet of its own.
+/// Writes a line in one go: over TCP, each write is a separate packet.
 fn say(to: &mut dyn Write, line: &str) -> io::Result<()> {
     to.write_all(format!("{line}\n").as_bytes())?;
     to.flush()
@@ -40,7 +40,7 @@ fn file_of(dir: &Path, run: u64) -> PathBuf {
     dir.join(format!(".{MAGIC}-{run:016x}"))
 }
 
-/// What identifies a run in the notes: its number, and the start of the machine that it ran in.
+/// Identifies a run in the notes: its number, and the boot of the machine in which it ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Header {
     run: u64,
@@ -61,7 +61,7 @@ impl Header {
     }
 }
 
-/// Returns the id of this start of the machine; empty where the kernel does not tell.
+/// Returns the id of this boot of the machine; empty if the kernel does not provide it.
 fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Pipes and sockets whose other end may stall: waiting for it ends soon after a signal.
+//! Pipes and sockets whose other end may stall: waiting for them ends soon after a signal.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use qd1_clock::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How often somebody who waits looks whether to stop.
+/// How often a waiting read or write checks whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time for last words after the signal.
+/// Time after the signal for the last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// What a pipe that can be written takes without blocking.
+/// The number of bytes that a writable pipe accepts without blocking.
 const WRITE_MAX: usize = 4096;
 
-/// A pipe, or a socket that does not block. Half a second after `stop` was seen to be set, a read finds the end and a
+/// A pipe, or a non-blocking socket. Half a second after `stop` is seen to be set, a read returns end of file and a
 /// write fails.
 pub struct Stoppable<'a, T> {
     inner: T,
@@ -29,7 +29,7 @@ impl<'a, T: AsFd> Stoppable<'a, T> {
         Self { inner, stop, until_ns: None }
     }
 
-    /// Waits until one of `events` comes; false when it is time to stop.
+    /// Waits for one of `events`; returns false when it is time to stop.
     fn wait(&mut self, events: PollFlags) -> io::Result<bool> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -41,7 +41,7 @@ impl<'a, T: AsFd> Stoppable<'a, T> {
             let pause = Timespec::try_from(LOOK).expect("a moment is a time");
             match poll(&mut [PollFd::new(&self.inner, events)], Some(&pause)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                // An error or a hang-up is for the read or write to find.
+                // An error or a hang-up is left for the read or write to find.
                 Ok(_) => return Ok(true),
                 Err(error) => return Err(error.into()),
             }
@@ -73,7 +73,7 @@ impl<T: AsFd + Write> Write for Stoppable<'_, T> {
                 return written;
             }
         }
-        Err(io::Error::new(ErrorKind::TimedOut, "nobody takes it"))
+        Err(io::Error::new(ErrorKind::TimedOut, "the other end does not read"))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -98,7 +98,7 @@ mod tests {
                 let written = std::iter::repeat_with(|| to.write_all(&[0; 10_000])).find(Result::is_err);
                 written.unwrap().unwrap_err().kind()
             });
-            // It may not have stalled yet: stopped it is to end as well.
+            // It may not have stalled yet, but must also end once stopped.
             stop.store(true, Ordering::Relaxed);
             assert_eq!(writer.join().unwrap(), ErrorKind::TimedOut);
         });

@@ -1,4 +1,4 @@
-//! After the cut: what is on the disk, held against the notes of the witness.
+//! After the cut: compares the disk with the notes of the witness.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
@@ -13,17 +13,17 @@ use rustix::io::Errno;
 use super::block::{self, BYTES};
 use super::{BLOCKS, END, Header, LINE_MAX, boot_id, file_of};
 
-/// More than the notes of days on the fastest disk, bytes.
+/// Maximum size of the notes in bytes: more than days on the fastest disk produce.
 const NOTES_MAX: u64 = 64 << 30;
 
-/// What became of the commits.
+/// What happened to the commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Commits that were acknowledged.
+    /// Number of acknowledged commits.
     pub acknowledged: u64,
-    /// The newest of them, that were looked for: older ones were overwritten.
+    /// How many of the newest were looked for: older ones were overwritten.
     pub looked_for: u64,
-    /// Of these, those that are not on the disk.
+    /// How many of these are not on the disk.
     pub lost: u64,
     /// The first of these; 0 for none.
     pub first_lost: u64,
@@ -35,25 +35,25 @@ pub struct Outcome {
     pub file: PathBuf,
 }
 
-/// What may be wrong before anything is looked for.
+/// An error before anything could be looked for.
 fn not_tested(why: String) -> anyhow::Error {
     Problem::new(ProblemKind::Failed, format!("not tested: {why}")).into()
 }
 
-/// Looks below `dir` for what `notes` say was acknowledged. `was_disk_alone`: the disk lost its power, and this machine did
-/// not.
+/// Looks below `dir` for the commits that `notes` list as acknowledged. `was_disk_alone`: only the disk lost its power,
+/// not this machine.
 ///
 /// # Errors
-/// When the notes are none, or those of a writer that was ended; when there was no cut, or the file is not there.
+/// If the notes are invalid, or those of a writer that was stopped; if there was no power cut, or the file is missing.
 pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome> {
     let Notes { header, acknowledged, has_ended } = read_notes(notes)?;
     if has_ended {
-        return Err(not_tested("the writer was ended, without a power cut, and removed its file".to_owned()));
+        return Err(not_tested("the writer was stopped without a power cut, and removed its file".to_owned()));
     }
     if !was_disk_alone && !header.boot.is_empty() && header.boot == boot_id() {
         return Err(not_tested(
-            "this machine has not been restarted since, so reads may come from its memory; cut the power and check \
-             again, or give --disk-alone if only the disk lost its power (the file is kept)"
+            "this machine has not been restarted since then, so reads may come from its memory; cut the power and \
+             check again, or give --disk-alone if only the disk lost its power (the file is kept)"
                 .to_owned(),
         ));
     }
@@ -62,30 +62,30 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(not_tested(format!(
-                "there is no {}: this is not the directory that was written to, its disk is not mounted, an earlier check \
-                 removed the file, or the disk lost all of it",
+                "{} does not exist: this is not the directory that was written to, its disk is not mounted, an \
+                 earlier check removed the file, or the disk lost the whole file",
                 path.display()
             )));
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     if !file.metadata().is_ok_and(|data| data.is_file()) {
-        return Err(not_tested(format!("{} is not a file of a writer", path.display())));
+        return Err(not_tested(format!("{} was not written by `qd1 powercut write`", path.display())));
     }
     if acknowledged == 0 {
-        return Err(not_tested("the notes have no acknowledged commit; are they whole?".to_owned()));
+        return Err(not_tested("the notes contain no acknowledged commit; are they complete?".to_owned()));
     }
     if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
-        return Err(not_tested("the writer is still at work".to_owned()));
+        return Err(not_tested("the writer is still running".to_owned()));
     }
     let looked_for = acknowledged.min(BLOCKS);
     let numbers: Vec<Option<u64>> = (0..BLOCKS).map(|at| read(&file, at, header.run)).collect::<Result<_>>()?;
     let newest = numbers.iter().flatten().copied().max().unwrap_or(0);
-    // The commit that was on its way may have torn the block of the one that it was to overwrite.
-    // What was acknowledged and overwritten cannot be looked for any more.
+    // The commit in progress may have torn the block that it was overwriting.
+    // Commits that were acknowledged and then overwritten can no longer be looked for.
     if newest > acknowledged + BLOCKS / 2 {
         return Err(not_tested(format!(
-            "the notes end at commit {acknowledged} and the disk has commit {newest}: the witness was too far behind"
+            "the notes end at commit {acknowledged} but the disk has commit {newest}: the witness was too far behind"
         )));
     }
     let is_there = |number: &u64| {
@@ -101,43 +101,48 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
     Ok(Outcome { acknowledged, looked_for, lost: lost.len() as u64, first_lost, last_lost, newest, file: path })
 }
 
-/// Opens a file to read it, and waits for nobody.
+/// Opens a file for reading without blocking.
 fn open(path: &Path, how: OFlags) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | how;
     OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// The block at this place of the file; `None` where it holds no commit of the run.
+/// The commit in the block at this position of the file; `None` if it holds no commit of the run.
 fn read(file: &File, at: u64, run: u64) -> Result<Option<u64>> {
     let mut bytes = [0; BYTES];
     match file.read_exact_at(&mut bytes, at * BYTES as u64) {
         Ok(()) => Ok(block::number_of(&bytes, run)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
-        // A block torn by the cut may not be read at all.
+        // A block torn by the cut may be unreadable.
         Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(None),
-        Err(error) => Err(error).context("cannot read the file of the run"),
+        Err(error) => Err(error).context("cannot read the run's file"),
     }
 }
 
-/// What a witness noted.
+/// A witness's notes.
 struct Notes {
     header: Header,
     acknowledged: u64,
     has_ended: bool,
 }
 
-/// Reads them: numbers from 1 on without a gap. The last line may be cut short.
+/// Reads the notes: consecutive numbers from 1 on. The last line may be cut short.
 fn read_notes(notes: &Path) -> Result<Notes> {
     let cannot = |why: String| Problem::usage(format!("cannot read the notes {}: {why}", notes.display()));
-    // A fifo would be waited for, and a device has no end.
+    // Opening a fifo would block, and a device has no end.
     let file = open(notes, OFlags::empty()).map_err(|error| cannot(error.to_string()))?;
     let found = file.metadata().map_err(|error| cannot(error.to_string()))?;
     if !found.is_file() || found.len() > NOTES_MAX {
         let what = if found.is_file() { "larger than any notes" } else { "not a regular file" };
-        return Err(cannot(format!("it is {what}; name the file of `qd1 powercut witness`")).into());
+        return Err(cannot(format!("it is {what}; give the file written by `qd1 powercut witness`")).into());
     }
-    let none = || Problem::usage(format!("{} has no notes of `qd1 powercut witness`; name its file", notes.display()));
-    // What is added meanwhile is not read.
+    let none = || {
+        Problem::usage(format!(
+            "{} does not contain notes of `qd1 powercut witness`; give the file that it wrote",
+            notes.display()
+        ))
+    };
+    // Lines added meanwhile are not read.
     let mut lines = BufReader::new(file.take(found.len()));
     let mut next = || -> Result<Option<String>> {
         let mut line = Vec::new();
@@ -171,7 +176,7 @@ mod tests {
     use std::io::Write;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Notes that stop the writer after so many commits.
+    /// Notes that stop the writer after this many commits.
     struct Notes<'a> {
         text: Vec<u8>,
         left: u64,
@@ -191,7 +196,7 @@ mod tests {
         }
     }
 
-    /// So many commits in a directory of their own, and the notes of them.
+    /// This many commits in their own directory, and their notes.
     fn committed(count: u64) -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(false);
@@ -200,7 +205,7 @@ mod tests {
         let mut notes = Notes { text: Vec::new(), left: count + 1, stop: &stop };
         assert_eq!(writer.run(&mut notes, &stop, |_| ()).acknowledged, count);
         let path = dir.path().join("notes");
-        // As if it had not been ended.
+        // As if it had not been stopped.
         std::fs::write(&path, notes.text.strip_suffix(b"end\n").unwrap()).unwrap();
         let file = writer.path().to_owned();
         (dir, file, path)
@@ -220,7 +225,7 @@ mod tests {
         let (dir, file, notes) = committed(count);
         let outcome = verify(dir.path(), &notes, true).unwrap();
         assert_eq!((outcome.acknowledged, outcome.looked_for, outcome.lost, outcome.newest), (count, BLOCKS, 0, count));
-        // The newest ten never reached the disk: what they were to overwrite is still there.
+        // The newest ten never reached the disk: the blocks they should have overwritten are still there.
         (count - 9..=count).for_each(|number| edit(&file, (number - 1) % BLOCKS, Some(number - BLOCKS)));
         let outcome = verify(dir.path(), &notes, true).unwrap();
         assert_eq!((outcome.lost, outcome.newest), (10, count - 10));
@@ -235,13 +240,13 @@ mod tests {
         assert!(why(false).contains("has not been restarted"), "{}", why(false));
         let writing = File::open(&file).unwrap();
         flock(&writing, FlockOperation::LockExclusive).unwrap();
-        assert!(why(true).contains("still at work"), "{}", why(true));
+        assert!(why(true).contains("still running"), "{}", why(true));
         drop(writing);
         std::fs::remove_file(&file).unwrap();
         assert!(why(true).contains("its disk is not mounted"), "{}", why(true));
         let text = std::fs::read_to_string(&notes).unwrap();
         std::fs::write(&notes, text + "end\n").unwrap();
-        assert!(why(true).contains("the writer was ended"), "{}", why(true));
+        assert!(why(true).contains("the writer was stopped"), "{}", why(true));
     }
 
     #[test]
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 1, "an older one is damaged");
     }
 
-    /// It was "LOST" where a block was torn before the first wrap was noted, and "Kept" for copies of one block.
+    /// It was "LOST" if a block was torn before the first wrap was noted, and "Kept" for copies of one block.
     #[test]
     fn blocks_are_looked_for_in_their_own_places() {
         let (dir, file, notes) = committed(BLOCKS + 5);
@@ -284,7 +289,7 @@ mod tests {
         assert!(why(&lines[..11]).contains("too far behind"));
         assert!(why(&lines[..1]).contains("no acknowledged commit"));
         assert!(why(&[&lines[..3], &["5"]].concat()).contains("damaged after commit 2"));
-        assert!(why(&[&"x".repeat(500)]).contains("has no notes"));
+        assert!(why(&[&"x".repeat(500)]).contains("does not contain notes"));
     }
 
     #[test]
@@ -294,10 +299,10 @@ mod tests {
         edit(&file, 2, None);
         assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 1);
         std::fs::write(&notes, "no notes\n").unwrap();
-        assert!(verify(dir.path(), &notes, true).unwrap_err().to_string().contains("has no notes"));
+        assert!(verify(dir.path(), &notes, true).unwrap_err().to_string().contains("does not contain notes"));
     }
 
-    /// A fifo was waited for, without an end.
+    /// Opening a fifo blocked forever.
     #[test]
     fn notes_are_a_regular_file() {
         let (dir, _, notes) = committed(3);

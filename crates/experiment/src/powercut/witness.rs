@@ -1,4 +1,4 @@
-//! The witness: notes what was acknowledged, on a machine whose power is not cut.
+//! The witness: records acknowledgements on a machine whose power is not cut.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,11 +13,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{END, Header, LINE_MAX, say};
 
-/// How often a connection without a word looks whether it is to end.
+/// How often a silent connection checks whether to end.
 pub const POLL: Duration = Duration::from_millis(200);
-/// Time in which a writer has to name itself.
+/// Time within which a writer must identify itself.
 const NAMING: Duration = Duration::from_secs(5);
-/// Connections that may be about to name themselves; beyond it the oldest goes.
+/// Maximum number of connections that have not identified themselves yet; beyond it the oldest is dropped.
 const PENDING_MAX: usize = 128;
 /// The answer to a writer that knows the token.
 pub const WELCOME: &str = "welcome";
@@ -30,11 +30,11 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Notes the lines of a writer in `notes`, each before the next is read, until they end or `stop` is set. `silent` is
-    /// called with the newest number whenever nothing came for a moment.
+    /// Records a writer's lines in `notes`, each before the next is read, until they end or `stop` is set. `silent` is
+    /// called with the newest number whenever nothing has arrived for a moment.
     ///
     /// # Errors
-    /// When they are no writer's, or cannot be noted.
+    /// If the lines are not from a writer, or cannot be recorded.
     pub fn keep(
         &mut self,
         lines: impl Read,
@@ -58,7 +58,7 @@ impl Witness {
                 Err(error) => return Err(error).context("cannot read the acknowledgements"),
             }
             if line.last() != Some(&b'\n') {
-                // The end of a connection may cut a number short, which would be another number.
+                // The end of a connection may cut a number short and thereby change it.
                 if line.len() as u64 >= LINE_MAX {
                     bail!(not_ours(&line));
                 }
@@ -70,7 +70,7 @@ impl Witness {
             if !(is_next || is_end || !has_header && Header::parse(&text).is_some()) {
                 bail!(not_ours(&line));
             }
-            // Once it is written: what the disk of the notes does not take was not noted.
+            // Only after the write: an acknowledgement that could not be written to the notes does not count.
             say(notes, &text).context("cannot write the notes")?;
             has_header = true;
             self.acknowledged += u64::from(is_next);
@@ -86,12 +86,13 @@ impl Witness {
 fn not_ours(line: &[u8]) -> Problem {
     let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(40).collect();
     Problem::usage(format!(
-        "{shown:?} is not a line of a writer; start it as `qd1 powercut write PATH`, and give each run its own witness"
+        "{shown:?} is not a line from a writer; start the writer with `qd1 powercut write PATH`, and use one witness \
+         per run"
     ))
 }
 
 /// Waits for a writer that knows `token`, and answers it with [`WELCOME`]; `None` when `stop` was set first. Others are
-/// turned away, and `refused` is called with their address; those who say nothing keep nobody waiting.
+/// turned away, and `refused` is called with their address; silent connections do not delay the others.
 ///
 /// # Errors
 /// When the socket fails.
@@ -102,11 +103,11 @@ pub fn accept(
     refused: impl Fn(SocketAddr),
 ) -> Result<Option<TcpStream>> {
     listener.set_nonblocking(true)?;
-    // The oldest first.
+    // Oldest first.
     let mut pending: VecDeque<Pending> = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {
         wait_for(listener, &pending)?;
-        // Before anybody has to go for a new one.
+        // Existing connections come before a new one displaces any.
         let now_ns = now_ns();
         for mut one in std::mem::take(&mut pending) {
             match one.hear(token, now_ns) {
@@ -129,20 +130,20 @@ pub fn accept(
             }
             Ok(_) => {}
             Err(error) if is_of_one_connection(error.kind()) => {}
-            Err(error) => return Err(error).context("cannot take a connection"),
+            Err(error) => return Err(error).context("cannot accept a connection"),
         }
     }
     Ok(None)
 }
 
-/// Nobody is there any more, or the connection failed before it was taken.
+/// The other end is gone, or the connection failed before it was accepted.
 fn is_of_one_connection(kind: ErrorKind) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ConnectionAborted | ConnectionReset)
         || matches!(kind, HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
 }
 
-/// Waits a moment, or until somebody comes or says something.
+/// Waits a moment, or until there is a new connection or data.
 fn wait_for(listener: &TcpListener, pending: &VecDeque<Pending>) -> Result<()> {
     let streams = pending.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN));
     let mut all: Vec<PollFd<'_>> = [PollFd::new(listener, PollFlags::IN)].into_iter().chain(streams).collect();
@@ -161,7 +162,7 @@ struct Pending {
     until_ns: u64,
 }
 
-/// What the first line of a connection is.
+/// The first line of a connection so far.
 enum Heard {
     Token,
     /// It may become the token.
@@ -170,7 +171,7 @@ enum Heard {
 }
 
 impl Pending {
-    /// Reads what has come. Byte by byte: what follows the token belongs to the notes.
+    /// Reads what has arrived, byte by byte, because what follows the token belongs to the notes.
     fn hear(&mut self, token: &str, now_ns: u64) -> Heard {
         let mut byte = [0];
         while self.said.len() <= token.len() && self.said.last() != Some(&b'\n') {
@@ -237,7 +238,7 @@ mod tests {
         });
     }
 
-    /// Each of them kept the writer from being heard for five seconds.
+    /// Each of them used to delay the writer by five seconds.
     #[test]
     fn those_who_say_nothing_do_not_lock_the_writer_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -249,7 +250,7 @@ mod tests {
                 accept(&listener, "secret", &stop, |_| _ = turned_away.fetch_add(1, Ordering::Relaxed)).unwrap()
             });
             let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
-            // Some with a part of the token, and more than may be waiting.
+            // Some send part of the token, and there are more than may wait.
             let idle: Vec<TcpStream> = (0..PENDING_MAX + 20).map(|_| connect()).collect();
             idle.iter().step_by(2).for_each(|mut one| _ = one.write_all(b"sec"));
             let mut writer = connect();
@@ -260,7 +261,7 @@ mod tests {
             assert_eq!(answer.trim_end(), WELCOME);
             assert_eq!(witness.join().unwrap().unwrap().peer_addr().unwrap(), writer.local_addr().unwrap());
         });
-        // By the number of them, and not by the time that they took.
+        // They are dropped because of their number, not because of the time they took.
         assert!(turned_away.into_inner() >= 20);
     }
 

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 use super::block::{self, BYTES};
 use super::{BLOCKS, END, Header, boot_id, file_of, say};
 
-/// A file to be committed to.
+/// A file to commit to.
 pub struct Writer {
     file: File,
     path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Writer {
 /// What was done.
 #[derive(Debug)]
 pub struct Written {
-    /// Commits that were acknowledged.
+    /// Number of acknowledged commits.
     pub acknowledged: u64,
     /// Why it ended.
     pub ended: Ended,
@@ -34,19 +34,19 @@ pub struct Written {
 /// Why a writer ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// It was told to, and told the witness.
+    /// It was asked to stop, and informed the witness.
     Stopped,
-    /// Nobody takes acknowledgements any more.
+    /// Nobody reads acknowledgements any more.
     WithoutWitness(io::Error),
-    /// A commit failed, as where the disk alone loses its power: what is on it is to be looked at.
+    /// A commit failed, as happens when only the disk loses its power: the disk must be checked.
     CommitFailed(io::Error),
 }
 
 impl Writer {
-    /// Makes the file of run `run` below `dir`, whole and durable, so that a commit changes nothing but its block.
+    /// Creates the file of run `run` below `dir`, complete and durable, so that a commit changes only its block.
     ///
     /// # Errors
-    /// When there is no such directory, or it takes no 8 MiB.
+    /// If the directory does not exist, or has no room for 8 MiB.
     pub fn create(dir: &Path, run: u64) -> Result<Self> {
         if !dir.is_dir() {
             return Err(
@@ -56,7 +56,7 @@ impl Writer {
         let found = Machine::new().filesystem(dir).unwrap_or_default();
         if found.class == FilesystemClass::Memory {
             let message = format!(
-                "{} is in memory ({}), which no power cut survives; name a directory on the disk to test",
+                "{} is in memory ({}), which is lost in a power cut; name a directory on the disk to test",
                 dir.display(),
                 found.kind
             );
@@ -65,10 +65,10 @@ impl Writer {
         let path = file_of(dir, run);
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let file = opened.with_context(|| format!("cannot make {}", path.display()))?;
+        let file = opened.with_context(|| format!("cannot create {}", path.display()))?;
         let this = Self { file, path, header: Header { run, boot: boot_id() } };
         let whole = || -> Result<()> {
-            // Held as long as this process lives: nobody checks what is still written.
+            // Held as long as this process lives, so that nobody checks a file that is still being written.
             flock(&this.file, FlockOperation::NonBlockingLockExclusive)?;
             for number in 0..BLOCKS {
                 this.file.write_all_at(&[0; BYTES], number * BYTES as u64)?;
@@ -83,8 +83,8 @@ impl Writer {
         Ok(this)
     }
 
-    /// Commits and acknowledges until `stop` is set, and tells the witness that there was no cut; calls `ready` once as many
-    /// commits as can be looked for are acknowledged.
+    /// Commits and acknowledges until `stop` is set, and then informs the witness that there was no cut; calls `ready`
+    /// once as many commits are acknowledged as can be looked for.
     pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool, ready: impl Fn(u64)) -> Written {
         let mut block = [0; BYTES];
         let mut acknowledged = 0;
@@ -102,7 +102,7 @@ impl Writer {
                 ready(acknowledged);
             }
         }
-        // Ctrl-C ends both ends of a pipe: then nobody has to be told.
+        // Ctrl-C ends both ends of a pipe: then nobody has to be informed.
         let ended = match said.and_then(|()| say(witness, END)) {
             Err(error) if !stop.load(Ordering::Relaxed) => Ended::WithoutWitness(error),
             _ => Ended::Stopped,

@@ -1,4 +1,4 @@
-//! Options for when writes are made durable, and for what is in the buffers.
+//! Options for when writes become durable, and for the content of the buffers.
 
 use std::sync::Arc;
 
@@ -38,17 +38,17 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .default("0"),
     FioOption::new("zero_buffers", "Write zeroes", ValueKind::Flag(|job| &mut job.zero_buffers)),
     switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1")
-        .quietly("each block is unique in any case, unless a pattern, zeros or identical blocks are asked for"),
+        .quietly("each block is unique anyway, unless a pattern, zeros or identical blocks are requested"),
     FioOption::new(
         "refill_buffers",
-        "Fill the buffers anew for each write",
+        "Refill the buffers for each write",
         ValueKind::Flag(|job| &mut job.refill_buffers),
     ),
     FioOption::new(
         "buffer_pattern",
         "Fill the buffers with a pattern",
         ValueKind::Own {
-            accepts: "0x and hexadecimal digits, a decimal number, \"text\", or several of these one after another",
+            accepts: "0x and hexadecimal digits, a decimal number, \"text\", or several of these in a row",
             bare: false,
             set: |job, text, _| {
                 job.buffer_pattern = Arc::new(value::pattern(text, false)?);
@@ -58,18 +58,18 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "buffer_compress_percentage",
-        "How far the data can be compressed, percent",
+        "How much the data can be compressed, percent",
         ValueKind::Count { min: 0, max: 100, field: |job| &mut job.buffer_compress_percentage },
     ),
     FioOption::new(
         "buffer_compress_chunk",
-        "Length of the pieces of which that much can be compressed",
+        "Length of the pieces that compress by buffer_compress_percentage",
         ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.buffer_compress_chunk },
     )
     .default("512"),
     FioOption::new(
         "dedupe_percentage",
-        "How many blocks are identical to another, percent",
+        "Share of blocks identical to another, percent",
         ValueKind::Count { min: 0, max: 100, field: |job| &mut job.dedupe_percentage },
     ),
 ];
@@ -82,7 +82,7 @@ fn sync_file_range(text: &str) -> Result<SyncFileRange, Fault> {
             "wait_before" => range.wait_before = true,
             "write" => range.write = true,
             "wait_after" => range.wait_after = true,
-            _ => return Err(Fault::Problem("the flags are wait_before, write and wait_after".into())),
+            _ => return Err(Fault::Problem("the only flags are wait_before, write and wait_after".into())),
         }
     }
     if !every.trim().is_empty() {

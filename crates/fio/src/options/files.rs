@@ -10,9 +10,9 @@ use crate::value;
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "filename",
-        "Files or devices to use, separated by colons; given again, it adds to them",
+        "Files or devices to use, separated by colons; further uses add more",
         ValueKind::Own {
-            accepts: r"names separated by `:`, a colon within a name written `\:`",
+            accepts: r"names separated by `:`, with `\:` for a colon within a name",
             bare: false,
             set: |job, text, _| {
                 let names = value::names(text)?;
@@ -29,7 +29,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "directory",
         "Directories to put the files in, separated by colons; clones take them in turn",
         ValueKind::Own {
-            accepts: r"directories separated by `:`, a colon within a name written `\:`",
+            accepts: r"directories separated by `:`, with `\:` for a colon within a name",
             bare: false,
             set: |job, text, _| {
                 job.directory = Arc::new(value::names(text)?);
@@ -39,13 +39,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "filename_format",
-        "How files are named; $jobname, $jobnum and $filenum are put in",
+        "How files are named; $jobname, $jobnum and $filenum are expanded",
         ValueKind::Text(|job| &mut job.filename_format),
     )
     .default("$jobname.$jobnum.$filenum"),
     FioOption::new(
         "nrfiles",
-        "Files of each clone, where no filename is given",
+        "Files per clone if no filename is given",
         ValueKind::Count { min: 1, max: 1 << 20, field: |job| &mut job.nrfiles },
     )
     .aliases(&["nr_files"])
@@ -55,10 +55,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "Files kept open at the same time; 0 for all",
         ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.openfiles },
     )
-    .quietly("all files of a job are open while it runs; a note says where that is more than were asked for"),
+    .quietly("all files of a job are open while it runs; a note says if that is more than requested"),
     FioOption::new(
         "file_service_type",
-        "Which file comes next, and (after a colon) after how many requests",
+        "Which file comes next and, after a colon, after how many requests",
         ValueKind::Own {
             accepts: "random, roundrobin or sequential (with `:REQUESTS`), zipf:THETA, pareto:POWER, normal:DEVIATION",
             bare: false,
@@ -71,9 +71,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("roundrobin"),
     FioOption::new(
         "size",
-        "Total size of a clone's files, or a percentage of what is there",
+        "Total size of a clone's files, or a percentage of their existing size",
         ValueKind::Own {
-            accepts: "a size as 4k or 1g, or a percentage as 50%",
+            accepts: "a size such as 4k or 1g, or a percentage such as 50%",
             bare: false,
             set: |job, text, base| {
                 job.size = value::size(text, base)?;
@@ -85,7 +85,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "filesize",
         "Size of each file, or a range to draw it from",
         ValueKind::Own {
-            accepts: "a size as 1m, or a range as 4k-64k",
+            accepts: "a size such as 1m, or a range such as 4k-64k",
             bare: false,
             set: |job, text, base| {
                 let range = match text.split_once(['-', ':', ',']) {
@@ -96,7 +96,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
                     None => value::unsigned(text, base).map(|size| Range { min: size, max: size })?,
                 };
                 if range.min == 0 {
-                    return Err(Fault::Problem("a file has at least one byte".to_owned()));
+                    return Err(Fault::Problem("a file needs at least one byte".to_owned()));
                 }
                 job.filesize = Some(range);
                 Ok(())
@@ -114,7 +114,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .default("0"),
     FioOption::new(
         "offset_increment",
-        "How much further each clone starts than the one before",
+        "How far each clone starts after the previous one",
         ValueKind::Amount(|job| &mut job.offset_increment),
     )
     .default("0"),
@@ -146,13 +146,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "allow_file_create",
-        "Make files that are not there; else that is an error",
+        "Create missing files; without it, they are an error",
         ValueKind::Bool(|job| &mut job.allow_file_create),
     )
     .default("1"),
     switch("create_serialize", "Make the files of one job after another", |job| &mut job.create_serialize, "1")
-        .quietly("files are made one after another in any case"),
-    switch("create_fsync", "fsync() files after they were made", |job| &mut job.create_fsync, "1"),
+        .quietly("files are always made one after another"),
+    switch("create_fsync", "fsync() files after creating them", |job| &mut job.create_fsync, "1"),
     switch("pre_read", "Read the files before the job starts", |job| &mut job.pre_read, "0"),
     switch("unlink_each_loop", "Delete the files after each loop", |job| &mut job.unlink_each_loop, "0"),
     FioOption::new("unlink", "Delete the files that the job made when it ends", ValueKind::Bool(|job| &mut job.unlink)),
@@ -162,7 +162,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
         ValueKind::Bool(|job| &mut job.invalidate),
     )
     .default("1"),
-    FioOption::new("fadvise_hint", "Tell the kernel the pattern", choice!(fadvise_hint: FadviseHint)).default("1"),
+    FioOption::new("fadvise_hint", "Tell the kernel the access pattern", choice!(fadvise_hint: FadviseHint))
+        .default("1"),
     idle("unique_filename", "Put a network client's address into file names", "0 or 1", idle_bool)
         .default("1")
         .quietly("it has no effect: there are no clients"),
@@ -178,18 +179,20 @@ fn file_service(text: &str) -> Result<FileService, Fault> {
         "roundrobin" => FileOrder::Roundrobin,
         "sequential" => FileOrder::Sequential,
         "zipf" => match parameter(1.1)? {
-            theta if theta == 1.0 || theta < 0.0 => return Err(Fault::Problem("theta is at least 0 and not 1".into())),
+            theta if theta == 1.0 || theta < 0.0 => {
+                return Err(Fault::Problem("theta must be at least 0 and not 1".into()));
+            }
             theta => FileOrder::Zipf(theta),
         },
         "pareto" => match parameter(0.2)? {
             power if power > 0.0 && power < 1.0 => FileOrder::Pareto(power),
-            _ => return Err(Fault::Problem("the power lies between 0 and 1".into())),
+            _ => return Err(Fault::Problem("the power must be between 0 and 1".into())),
         },
         "normal" | "gauss" => match parameter(0.0)? {
             deviation if (0.0..100.0).contains(&deviation) => FileOrder::Normal(deviation),
-            _ => return Err(Fault::Problem("the deviation is at least 0 and below 100".into())),
+            _ => return Err(Fault::Problem("the deviation must be at least 0 and below 100".into())),
         },
-        _ => return Err(Fault::Problem("there is no such order".into())),
+        _ => return Err(Fault::Problem("unknown order".into())),
     };
     let by_count = matches!(order, FileOrder::Random | FileOrder::Roundrobin | FileOrder::Sequential);
     let every = if by_count && !number.is_empty() { super::count(number, 1, u32::MAX)? } else { 1 };

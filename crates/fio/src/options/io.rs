@@ -17,8 +17,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
             set: |job, text, _| {
                 job.ioengine = EngineName::parse(text).ok_or_else(|| match why_not(text) {
                     Ok(why) => Fault::Refused(why.to_owned()),
-                    Err(Some(near)) => Fault::Problem(format!("there is no such engine; did you mean `{near}`?")),
-                    Err(None) => Fault::Problem("there is no such engine".to_owned()),
+                    Err(Some(near)) => Fault::Problem(format!("unknown engine; did you mean `{near}`?")),
+                    Err(None) => Fault::Problem("unknown engine".to_owned()),
                 })?;
                 Ok(())
             },
@@ -36,7 +36,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .aliases(&["iodepth_batch_submit"])
     .default("1"),
-    depth("iodepth_batch_complete_min", "Minimum number of completions to wait for; 0 only looks", |job| {
+    depth("iodepth_batch_complete_min", "Minimum number of completions to wait for; 0 polls without waiting", |job| {
         &mut job.iodepth_batch_complete_min
     })
     .aliases(&["iodepth_batch_complete"])
@@ -45,10 +45,11 @@ pub(super) const OPTIONS: &[FioOption] = &[
         &mut job.iodepth_batch_complete_max
     }),
     depth("iodepth_low", "Fill the queue again only when it has drained to this", |job| &mut job.iodepth_low),
-    FioOption::new("direct", "O_DIRECT: past the page cache", ValueKind::Bool(|job| &mut job.direct)).default("0"),
+    FioOption::new("direct", "Bypass the page cache with O_DIRECT", ValueKind::Bool(|job| &mut job.direct))
+        .default("0"),
     FioOption::new(
         "buffered",
-        "Through the page cache: the opposite of direct",
+        "Go through the page cache: the opposite of direct",
         ValueKind::Own {
             accepts: "0 or 1",
             bare: false,
@@ -61,27 +62,27 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("1"),
     FioOption::new("io_submit_mode", "Whether requests wait for each other", choice!(io_submit_mode: SubmitMode))
         .default("inline")
-        .quietly("there are no threads that issue them; offload makes latency count from when a request was due"),
+        .quietly("no extra threads issue requests; offload makes latency count from when a request was due"),
     idle("mem", "Where buffers are allocated", "malloc, shm, shmhuge, mmap, mmapshared, or mmaphuge", |_, text, _| {
-        // fio takes a file after any of the words and uses it for two of them.
+        // fio accepts a file after any of these words but uses it for only two of them.
         match text.split_once(':').unwrap_or((text, "")) {
             ("mmap" | "mmapshared", file) if !file.is_empty() => {
-                Err(Fault::Refused("buffers do not lie in files".to_owned()))
+                Err(Fault::Refused("buffers are never backed by files".to_owned()))
             }
             ("malloc" | "shm" | "shmhuge" | "mmap" | "mmapshared" | "mmaphuge", _) => Ok(()),
-            _ => Err(Fault::Problem("there is no such kind of memory".to_owned())),
+            _ => Err(Fault::Problem("unknown kind of memory".to_owned())),
         }
     })
     .aliases(&["iomem"])
     .default("malloc")
     .plain(&["malloc", "shm", "mmap", "mmapshared"])
-    .differs("buffers are aligned pages, and never huge ones"),
+    .differs("buffers are aligned pages, never huge pages"),
     idle("iomem_align", "Alignment of buffers", "a size", idle_number)
         .aliases(&["mem_align"])
         .quietly("it has no effect: buffers are aligned pages"),
     idle("hugepage-size", "Size of huge pages for buffers", "a size", idle_number)
         .default("2097152")
-        .quietly("it has no effect: buffers are aligned pages, and never huge ones"),
+        .quietly("it has no effect: buffers are aligned pages, never huge pages"),
     FioOption::new("stat_type", "Which call is measured", choice!(stat_type: StatType))
         .default("stat")
         .of(&["filestat"]),
@@ -108,13 +109,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .of(&["io_uring"]),
     FioOption::new(
         "sqthread_poll",
-        "A thread of the kernel takes the requests from the ring",
+        "A kernel thread takes the requests from the ring",
         ValueKind::Flag(|job| &mut job.sqthread_poll),
     )
     .of(&["io_uring"]),
     FioOption::new(
         "nonvectored",
-        "Requests with one plain buffer; -1 leaves it to the engine",
+        "Use requests with a single plain buffer; -1 leaves it to the engine",
         ValueKind::Own {
             accepts: "0, 1 or -1",
             bare: false,

@@ -1,4 +1,4 @@
-//! Options for jobs as such: their names, number, time, order and end.
+//! Options for jobs in general: their names, number, time, order and end.
 
 use std::sync::Arc;
 
@@ -11,7 +11,11 @@ const fn seconds(name: &'static str, help: &'static str, field: super::Field<std
 }
 
 pub(super) const OPTIONS: &[FioOption] = &[
-    FioOption::new("name", "Name of the job; on the command line it starts one", ValueKind::Text(|job| &mut job.name)),
+    FioOption::new(
+        "name",
+        "Name of the job; on the command line it starts a new job",
+        ValueKind::Text(|job| &mut job.name),
+    ),
     FioOption::new("description", "A text for the report", ValueKind::Text(|job| &mut job.description)),
     FioOption::new(
         "numjobs",
@@ -21,18 +25,18 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("1"),
     FioOption::new(
         "loops",
-        "How often the job runs",
+        "How many times the job runs",
         ValueKind::Size { min: 1, max: u64::MAX, field: |job| &mut job.loops },
     )
     .default("1"),
-    seconds("runtime", "Time at most", |job| &mut job.runtime).aliases(&["timeout"]).default("0"),
+    seconds("runtime", "Maximum run time", |job| &mut job.runtime).aliases(&["timeout"]).default("0"),
     FioOption::new("time_based", "Start over until the runtime is up", ValueKind::Flag(|job| &mut job.time_based)),
     seconds("ramp_time", "Time at the start that is not measured", |job| &mut job.ramp_time),
     FioOption::new(
         "startdelay",
-        "Wait before the job starts; a range draws the time",
+        "Wait before the job starts; a range means a random time within it",
         ValueKind::Own {
-            accepts: "a time as 10s or plain seconds, or a range as 5-10",
+            accepts: "a time such as 10s or plain seconds, or a range such as 5-10",
             bare: false,
             set: |job, text, _| {
                 let time = |text: &str| value::duration(text, TimeUnit::Seconds);
@@ -52,14 +56,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
         .aliases(&["wait_for_previous"]),
     FioOption::new("wait_for", "Wait for the job with this name", ValueKind::Text(|job| &mut job.wait_for)),
     FioOption::new("new_group", "Start a new group of jobs for the report", ValueKind::Flag(|job| &mut job.new_group)),
-    FioOption::new("thread", "Clones are threads and not processes", ValueKind::Flag(|job| &mut job.thread))
-        .quietly("clones are always threads, given or not"),
+    FioOption::new("thread", "Clones are threads, not processes", ValueKind::Flag(|job| &mut job.thread))
+        .quietly("clones are always threads, with or without it"),
     FioOption::new(
         "threads",
-        "For profile=tiobench; fio takes it in any job",
+        "For profile=tiobench; fio accepts it in any job",
         ValueKind::Own { accepts: "a number", bare: false, set: idle_number },
     )
-    .quietly("it has no effect, and has none in fio either: `thread` is what makes clones threads"),
+    .quietly("it has no effect (nor does it in fio): `thread` makes clones threads"),
     FioOption::new(
         "exitall",
         "End other jobs when this one ends; see exit_what",
@@ -77,7 +81,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "ignore_error",
         "Errors that do not end the job, instead of EIO and EILSEQ",
         ValueKind::Own {
-            accepts: "names as ENOSPC or numbers separated by `:` (lists for reads,writes,verification)",
+            accepts: "names such as ENOSPC or numbers, separated by `:` (lists for reads,writes,verification)",
             bare: false,
             set: |job, text, _| {
                 job.ignore_error = Arc::new(value::error_lists(text)?);
@@ -95,7 +99,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "cpus_allowed",
         "Processors that the job may use",
         ValueKind::Own {
-            accepts: "processor numbers and ranges as 0-3,8",
+            accepts: "processor numbers and ranges such as 0-3,8",
             bare: false,
             set: |job, text, _| {
                 job.cpus_allowed = Arc::new(value::cpu_list(text)?);
@@ -109,12 +113,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "cpumask",
         "Processors that the job may use, one for each bit",
         ValueKind::Own {
-            accepts: "a number with a bit for each processor, as 0x3",
+            accepts: "a number with a bit for each processor, such as 0x3",
             bare: false,
             set: |job, text, base| {
                 let mask = value::unsigned(text, base)?;
                 if mask == 0 {
-                    return Err(Fault::Problem("it names no processor".to_owned()));
+                    return Err(Fault::Problem("it does not name any processor".to_owned()));
                 }
                 let set = (0..64_u16).filter(|bit| mask >> bit & 1 == 1);
                 job.cpus_allowed = Arc::new(set.map(|cpu| CpuRange { first: cpu, last: cpu }).collect());
@@ -124,7 +128,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "nice",
-        "Priority for the processor: -20 to 19, the lowest first",
+        "CPU priority, -20 to 19: lower numbers go first",
         ValueKind::Own {
             accepts: "a number from -20 to 19",
             bare: false,
@@ -133,26 +137,26 @@ pub(super) const OPTIONS: &[FioOption] = &[
                     job.nice = nice as i32;
                     Ok(())
                 }
-                _ => Err(Fault::Problem("it is not within -20 and 19".to_owned())),
+                _ => Err(Fault::Problem("it is not between -20 and 19".to_owned())),
             },
         },
     )
     .default("0"),
-    priority("prio", "Priority for the disk: 0 to 7, the first the highest", "a number from 0 to 7", |job, text, _| {
+    priority("prio", "I/O priority, 0 to 7: 0 is the highest", "a number from 0 to 7", |job, text, _| {
         job.prio = Some(super::count(text, 0, 7)?);
         Ok(())
     }),
     priority(
         "prioclass",
-        "Priority class for the disk: 1 real time, 2 best effort, 3 idle, 0 unchanged",
+        "I/O priority class: 1 real time, 2 best effort, 3 idle, 0 unchanged",
         "a number from 0 to 3",
         |job, text, _| {
             job.prioclass = Some(super::count(text, 0, 3)?);
             Ok(())
         },
     ),
-    idle("gtod_cpu", "A processor for a thread that reads the clock for all", "a processor's number", idle_number)
-        .quietly("it has no effect: each job reads the clock itself, which costs some 20 ns"),
+    idle("gtod_cpu", "Processor for a thread that reads the clock for all jobs", "a processor's number", idle_number)
+        .quietly("it has no effect: each job reads the clock itself, which takes about 20 ns"),
 ];
 
 const fn priority(name: &'static str, help: &'static str, accepts: &'static str, set: super::Set) -> FioOption {

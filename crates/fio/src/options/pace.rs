@@ -1,4 +1,4 @@
-//! Options for how fast requests come, and for limits to what they may take.
+//! Options for how fast requests are issued, and for limits on their latency.
 
 use super::{Fault, FioOption, ValueKind, choice, idle, idle_number, millis};
 use crate::types::{RateProcess, SteadyCriterion, SteadyState, ThinkBlocks};
@@ -12,7 +12,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "rate_min",
-        "The job ends where its bandwidth stays below this",
+        "The job ends if its bandwidth stays below this",
         ValueKind::Sizes { min: 0, field: |job| &mut job.rate_min },
     )
     .aliases(&["ratemin"]),
@@ -23,18 +23,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "rate_iops_min",
-        "The job ends where its IOPS stay below this",
+        "The job ends if its IOPS stay below this",
         ValueKind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops_min },
     ),
-    millis!("rate_cycle", "Time over which rate_min and rate_iops_min are looked at", rate_cycle)
+    millis!("rate_cycle", "Time over which rate_min and rate_iops_min are checked", rate_cycle)
         .aliases(&["ratecycle"])
         .default("1000"),
-    FioOption::new(
-        "rate_process",
-        "How requests of a limited rate follow each other",
-        choice!(rate_process: RateProcess),
-    )
-    .default("linear"),
+    FioOption::new("rate_process", "How requests at a limited rate are spaced", choice!(rate_process: RateProcess))
+        .default("linear"),
     FioOption::new(
         "thinktime",
         "Pause after each request",
@@ -55,7 +51,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("1"),
     FioOption::new(
         "thinktime_blocks_type",
-        "What is counted up to thinktime_blocks",
+        "What thinktime_blocks counts",
         choice!(thinktime_blocks_type: ThinkBlocks),
     )
     .default("complete"),
@@ -67,23 +63,23 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("0"),
     FioOption::new(
         "flow",
-        "Share of the requests of all jobs that have a flow",
+        "Share of this job in the requests of all jobs with a flow",
         ValueKind::Count { min: 0, max: 1000, field: |job| &mut job.flow },
     )
     .default("0"),
     FioOption::new(
         "flow_id",
-        "Jobs with the same number are of one flow",
+        "Jobs with the same number share one flow",
         ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.flow_id },
     )
     .default("0"),
     idle("flow_watermark", "How far a job may be ahead of its flow", "a number", idle_number)
-        .quietly("it has no effect, and has none in fio either"),
+        .quietly("it has no effect (nor does it in fio)"),
     FioOption::new(
         "flow_sleep",
-        "Wait of a job that is ahead of its flow, microseconds",
+        "How long a job waits when it is ahead of its flow, microseconds",
         ValueKind::Own {
-            accepts: "microseconds, a plain number",
+            accepts: "a plain number of microseconds",
             bare: false,
             set: |job, text, _| {
                 job.flow_sleep = std::time::Duration::from_micros(super::count(text, 0, u32::MAX)?.into());
@@ -94,9 +90,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("0"),
     FioOption::new(
         "max_latency",
-        "The job fails where a request takes longer",
+        "The job fails if a request takes longer",
         ValueKind::Own {
-            accepts: "a time as 10ms or plain microseconds (or read,write,trim)",
+            accepts: "a time such as 10ms or plain microseconds (or read,write,trim)",
             bare: false,
             set: |job, text, _| {
                 let given = value::triple(text, |part| value::duration(part, TimeUnit::Microseconds))?;
@@ -112,7 +108,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "latency_window",
-        "How long a queue depth is tried for latency_target",
+        "How long to try each queue depth for latency_target",
         ValueKind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_window },
     ),
     FioOption::new(
@@ -126,14 +122,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
                     job.latency_percentile = percent;
                     Ok(())
                 }
-                _ => Err(Fault::Problem("it is not within 0 and 100".into())),
+                _ => Err(Fault::Problem("it is not between 0 and 100".into())),
             },
         },
     )
     .default("100"),
     FioOption::new(
         "latency_run",
-        "Continue adjusting the queue after latency_target was found",
+        "Keep adjusting the queue after latency_target has been reached",
         ValueKind::Bool(|job| &mut job.latency_run),
     )
     .default("0"),
@@ -141,7 +137,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "steadystate",
         "End when IOPS or bandwidth have become steady",
         ValueKind::Own {
-            accepts: "iops, iops_slope, bw or bw_slope with `:LIMIT`, as iops:2% or bw:10m",
+            accepts: "iops, iops_slope, bw or bw_slope with `:LIMIT`, such as iops:2% or bw:10m",
             bare: false,
             set: |job, text, base| {
                 let (word, limit) = text
@@ -156,7 +152,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
                     None => (value::float(limit)?, false),
                 };
                 if limit < 0.0 {
-                    return Err(Fault::Problem("a limit is not below zero".into()));
+                    return Err(Fault::Problem("the limit must not be below zero".into()));
                 }
                 job.steadystate = Some(SteadyState { criterion, limit, percent });
                 Ok(())
@@ -173,7 +169,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("0"),
     FioOption::new(
         "steadystate_ramp_time",
-        "Time before steadiness is looked for",
+        "Time before checking for a steady state",
         ValueKind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_ramp_time },
     )
     .aliases(&["ss_ramp"])

@@ -1,20 +1,20 @@
-//! Options of fio that are not here, each with the reason, or what to use instead.
+//! fio options that qd1 does not have, each with the reason or what to use instead.
 
 use super::FioOption;
 
-const RARE: &str = "no job seen in the field uses it; please open an issue where yours does";
-const FILES: &str = "use files of their own for jobs that must not meet";
-const STATE: &str = "verification starts afresh each time";
+const RARE: &str = "no job seen in the field uses it; please open an issue if yours does";
+const FILES: &str = "give jobs separate files if they must not overlap";
+const STATE: &str = "verification starts from scratch each time";
 const TRIM_ERRORS: &str = "errors of trims are counted with the others";
 const REPLAY: &str = "traces are neither written nor replayed; describe the load with rw, bs and rate_iops";
-const EXEC: &str = "qd1 starts no other programs from a job; run them around it";
+const EXEC: &str = "qd1 does not start other programs from a job; run them before or after qd1";
 const ZBD: &str = "zoned block devices are not supported";
 const PRIO: &str = "a job has one priority; see prio and prioclass";
-const CGROUP: &str = "start qd1 within the cgroup, as with systemd-run";
-const USER: &str = "start qd1 as that user, as with setpriv or sudo";
+const CGROUP: &str = "start qd1 within the cgroup, for example with systemd-run";
+const USER: &str = "start qd1 as that user, for example with setpriv or sudo";
 const GPU: &str = "I/O to graphics memory is not supported";
-const DEDUPE: &str = "duplicates always repeat earlier blocks (dedupe_percentage)";
-const PROFILE: &str = "it belongs to a built-in set of fio's jobs; use a suite instead (`qd1 suites` lists them)";
+const DEDUPE: &str = "with dedupe_percentage, duplicates always repeat earlier blocks";
+const PROFILE: &str = "it belongs to one of fio's built-in sets of jobs; use a suite instead (`qd1 suites` lists them)";
 
 /// An option that is refused.
 const fn no(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> FioOption {
@@ -27,12 +27,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no(
         "bs_unaligned",
         "no value, or 0 or 1",
-        "Block sizes of any number of bytes",
-        "give block sizes that the target can do",
+        "Allow block sizes of any number of bytes",
+        "use block sizes that the target supports",
     )
     .aliases(&["blocksize_unaligned"])
     .plain(&["0"]),
-    no("rw_sequencer", "sequential or identical", "How offsets continue after a run", RARE).plain(&["sequential"]),
+    no("rw_sequencer", "sequential or identical", "How offsets continue between new random offsets", RARE)
+        .plain(&["sequential"]),
     no("serialize_overlap", "0 or 1", "Hold back requests that overlap others in flight", RARE).plain(&["0"]),
     no("fill_device", "0 or 1", "Write until the device is full", "qd1 leaves space free; give a size")
         .aliases(&["fill_fs"])
@@ -41,10 +42,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "write_barrier",
         "a number",
         "A barrier after this many writes",
-        "Linux has no write barriers any more; use fsync or fdatasync",
+        "Linux no longer has write barriers; use fsync or fdatasync",
     )
     .plain(&["0"]),
-    no("atomic", "0 or 1", "Atomic writes", "it needs a device feature that is not supported").plain(&["0"]),
+    no("atomic", "0 or 1", "Atomic writes", "it needs a device feature that qd1 does not support").plain(&["0"]),
     no("verify_state_load", "0 or 1", "Continue from a saved state of verification", STATE).plain(&["0"]),
     no("write_iolog", "a file", "Write each request to a file", REPLAY),
     no("read_iolog", "a file", "Replay requests from a file", REPLAY),
@@ -64,7 +65,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "ioscheduler",
         "a scheduler",
         "Set the device's I/O scheduler",
-        "a job changes nothing of the system; use qd1 experiment",
+        "jobs do not change system settings; use qd1 experiment",
     ),
     no("zonecapacity", "a size", "Usable part of a zone", ZBD).plain(&["0"]),
     no("read_beyond_wp", "0 or 1", "Read past the write pointer", ZBD).plain(&["0"]),
@@ -73,8 +74,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("ignore_zone_limits", "0 or 1", "Ignore the device's limits", ZBD).plain(&["0"]),
     no("zone_reset_threshold", "numbers", "When zones are reset", ZBD),
     no("zone_reset_frequency", "numbers", "How often zones are reset", ZBD),
-    no("lockmem", "a size", "Lock memory away", "limit memory with a cgroup instead").plain(&["0"]),
-    no("rate_ignore_thinktime", "0 or 1", "Make up for pauses", RARE).plain(&["0"]),
+    no("lockmem", "a size", "Lock memory so that it cannot be used", "limit memory with a cgroup instead")
+        .plain(&["0"]),
+    no("rate_ignore_thinktime", "0 or 1", "Catch up with the rate after pauses", RARE).plain(&["0"]),
     no("write_hint", "none, short, medium, long or extreme", "Expected lifetime of the data", RARE).plain(&["none"]),
     no(
         "allow_mounted_write",
@@ -99,7 +101,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("cgroup_weight", "a number from 100 to 1000", "Weight of the cgroup", CGROUP),
     no("uid", "a number", "Run as this user", USER),
     no("gid", "a number", "Run as this group", USER),
-    no("cmdprio_percentage", "a number from 0 to 100", "Requests with a high priority", PRIO)
+    no("cmdprio_percentage", "a number from 0 to 100", "Share of requests with a high priority", PRIO)
         .of(&["libaio", "io_uring"])
         .plain(&["0"]),
     no("cmdprio_class", "a number from 1 to 3", "Class of that priority", PRIO).of(&["libaio", "io_uring"]),
@@ -109,8 +111,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no(
         "hipri_percentage",
         "a number from 0 to 100",
-        "Requests that are polled for",
-        "use hipri, which is for all requests",
+        "Share of requests that are polled for",
+        "use hipri, which applies to all requests",
     )
     .of(&["pvsync2"])
     .plain(&["100"]),

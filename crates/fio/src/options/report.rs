@@ -1,4 +1,4 @@
-//! Options for what is reported and logged.
+//! Options for reports and logs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Fault, FioOption, ValueKind, choice, idle, millis, switch};
 use crate::types::{KbBase, UnifiedReporting};
 use crate::value::{self, TimeUnit};
 
-/// A log: bare, it is named after the job.
+/// A log; without a value, it is named after the job.
 macro_rules! log {
     ($name:literal, $field:ident, $what:literal) => {
         FioOption::new(
@@ -37,7 +37,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     switch("slat_percentiles", "Percentiles of submission latency", |job| &mut job.slat_percentiles, "0"),
     FioOption::new(
         "percentile_list",
-        "Which percentiles",
+        "Which percentiles to report",
         ValueKind::Own {
             accepts: "at most twenty numbers from 0 to 100 separated by `:`",
             bare: false,
@@ -69,12 +69,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
     switch("disable_bw_measurement", "No log of each request's bandwidth", |job| &mut job.disable_bw_measurement, "0")
         .aliases(&["disable_bw"]),
     switch("stats", "Whether the job is in the report", |job| &mut job.stats, "1"),
-    switch("disk_util", "Report what the disks did", |job| &mut job.disk_util, "1"),
-    millis!("bwavgtime", "Time of a sample of bandwidth", bwavgtime).default("500"),
-    millis!("iopsavgtime", "Time of a sample of IOPS", iopsavgtime).default("500"),
+    switch("disk_util", "Report disk utilization", |job| &mut job.disk_util, "1"),
+    millis!("bwavgtime", "Length of a bandwidth sample", bwavgtime).default("500"),
+    millis!("iopsavgtime", "Length of an IOPS sample", iopsavgtime).default("500"),
     FioOption::new(
         "significant_figures",
-        "Figures of the numbers in the report for people",
+        "Significant figures in the normal report",
         ValueKind::Own {
             accepts: "a number from 1 to 10",
             bare: false,
@@ -83,34 +83,39 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .default("4")
     .plain(&["4"])
-    .differs("there are always four; JSON and terse output have all"),
+    .differs("the normal report always has four; JSON and terse output have all"),
     log!("write_bw_log", write_bw_log, "bandwidth"),
     log!("write_lat_log", write_lat_log, "latencies"),
     log!("write_iops_log", write_iops_log, "IOPS"),
     log!("write_hist_log", write_hist_log, "histograms of completion latency"),
     FioOption::new(
         "log_avg_msec",
-        "Log averages over this time, and not each request",
+        "Log averages over this time instead of each request",
         ValueKind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_avg_msec },
     )
     .default("0"),
     FioOption::new(
         "log_hist_msec",
-        "Time between two logged histograms",
+        "Time between logged histograms",
         ValueKind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_hist_msec },
     )
     .default("0"),
     FioOption::new(
         "log_hist_coarseness",
-        "Join neighbouring bins of logged histograms so many times",
+        "How many times to merge neighbouring bins of logged histograms",
         ValueKind::Count { min: 0, max: 6, field: |job| &mut job.log_hist_coarseness },
     )
     .default("0"),
-    switch("log_max_value", "Log the largest value of log_avg_msec", |job| &mut job.log_max_value, "0"),
-    FioOption::new("log_unix_epoch", "Times of logs count from 1970", ValueKind::Bool(|job| &mut job.log_unix_epoch)),
+    switch(
+        "log_max_value",
+        "Log the largest value within log_avg_msec, not the average",
+        |job| &mut job.log_max_value,
+        "0",
+    ),
+    FioOption::new("log_unix_epoch", "Log times count from 1970", ValueKind::Bool(|job| &mut job.log_unix_epoch)),
     FioOption::new(
         "log_alternate_epoch",
-        "Times of logs are those of another clock",
+        "Take log times from another clock",
         ValueKind::Own {
             accepts: "0 or 1",
             bare: false,
@@ -122,29 +127,31 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "log_alternate_epoch_clock_id",
-        "Which clock that is",
+        "Which clock log_alternate_epoch uses",
         ValueKind::Own {
             accepts: "0",
             bare: false,
             set: |_, text, _| match super::count(text, 0, u32::MAX)? {
                 0 => Ok(()),
-                _ => Err(Fault::Refused("logs count from their start, or by 0, the clock of the day".to_owned())),
+                _ => {
+                    Err(Fault::Refused("log times count from the job's start, or use clock 0 (time of day)".to_owned()))
+                }
             },
         },
     )
-    .quietly("0 only, the clock of the day"),
-    idle("log_entries", "Entries of a log at its start", "a number from 1024 to 1048576", |_, text, base| {
+    .quietly("only clock 0 (time of day) is supported"),
+    idle("log_entries", "Initial number of entries in a log", "a number from 1024 to 1048576", |_, text, base| {
         super::count_with(text, 1024, 1_048_576, base).map(drop).map_err(Into::into)
     })
     .default("1024")
-    .quietly("it has no effect: logs grow as they need"),
+    .quietly("it has no effect: logs grow as needed"),
     idle(
         "log_compression_cpus",
         "Processors that compress logs",
-        "processor numbers and ranges as 0-3,8",
+        "processor numbers and ranges such as 0-3,8",
         |_, text, _| value::cpu_list(text).map(drop).map_err(Into::into),
     )
-    .quietly("it has no effect, since logs need not be compressed in memory"),
+    .quietly("it has no effect, since logs do not have to be compressed in memory"),
     switch(
         "log_syncs",
         "Log fsync and fdatasync in the latency logs too, as direction 3",
@@ -173,14 +180,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
             set: |job, text, _| {
                 if !["gettimeofday", "clock_gettime", "cpu"].contains(&text) {
-                    return Err(Fault::Problem("there is no such clock".into()));
+                    return Err(Fault::Problem("unknown clock".into()));
                 }
                 job.clocksource = text.to_owned();
                 Ok(())
             },
         },
     )
-    .quietly("it has no effect: qd1 takes the best clock there is, and its report names it"),
+    .quietly("it has no effect: qd1 uses the best clock available, and its report names it"),
     FioOption::new(
         "kb_base",
         "What k, m and g mean in this job",
@@ -190,7 +197,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
                 job.kb_base = match text {
                     "1024" => KbBase::Binary,
                     "1000" => KbBase::Decimal,
-                    _ => return Err(Fault::Problem("it is neither 1024 nor 1000".into())),
+                    _ => return Err(Fault::Problem("it must be 1024 or 1000".into())),
                 };
                 Ok(())
             },
@@ -201,13 +208,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "unit_base",
         "Whether bandwidth is given in bytes or bits",
         ValueKind::Choice {
-            words: || vec![("0", "As fits"), ("8", "Bytes"), ("1", "Bits")],
+            words: || vec![("0", "Whichever fits"), ("8", "Bytes"), ("1", "Bits")],
             set: |job, text, _| {
                 job.unit_base = match text {
                     "0" => 0,
                     "8" => 8,
                     "1" => 1,
-                    _ => return Err(Fault::Problem("it is neither 0, 8 nor 1".into())),
+                    _ => return Err(Fault::Problem("it must be 0, 8 or 1".into())),
                 };
                 Ok(())
             },

@@ -9,7 +9,7 @@ use crate::value;
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("rw", "Direction and order of the requests", ValueKind::Own {
         accepts: "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, trimwrite or randtrimwrite; \
-                  a random one with `:REQUESTS` per offset, a sequential one with `:BYTES` to leave out",
+                  random ones may add `:REQUESTS` per offset, sequential ones `:BYTES` to skip",
         bare: false,
         set: |job, text, base| {
             job.rw = direction(text, base)?;
@@ -28,7 +28,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .default("50"),
-    FioOption::new("rwmixwrite", "Share of writes in a mix, percent; the later of the two counts", ValueKind::Own {
+    FioOption::new("rwmixwrite", "Share of writes in a mix, percent; the last of both options wins", ValueKind::Own {
         accepts: "a number from 0 to 100",
         bare: false,
         set: |job, text, _| {
@@ -41,20 +41,20 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("bs", "Block size", ValueKind::Sizes { min: 1, field: |job| &mut job.bs })
         .aliases(&["blocksize"])
         .default("4096"),
-    FioOption::new("bsrange", "Block sizes drawn from a range", ValueKind::Own {
-        accepts: "a range as 4k-64k (or for read,write,trim)",
+    FioOption::new("bsrange", "Range of random block sizes", ValueKind::Own {
+        accepts: "a range such as 4k-64k (or one each for read,write,trim)",
         bare: false,
         set: |job, text, base| {
             let parts: Vec<_> = text.split([',', '/']).collect();
             if parts.len() > 3 {
-                return Err(Fault::Problem("there are more than three ranges, for read, write and trim".into()));
+                return Err(Fault::Problem("there are more than three ranges (read, write and trim)".into()));
             }
             for direction in 0..3 {
-                // A range counts for the directions after it as well.
+                // A range applies to the directions after it as well.
                 let part = parts[direction.min(parts.len() - 1)];
                 let range = value::range(part, base)?;
                 if range.min == 0 {
-                    return Err(Fault::Problem("a block has at least one byte".into()));
+                    return Err(Fault::Problem("a block needs at least one byte".into()));
                 }
                 job.bsrange[direction] = Some(range);
             }
@@ -63,7 +63,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .aliases(&["blocksize_range"]),
     FioOption::new("bssplit", "Block sizes with their shares", ValueKind::Own {
-        accepts: "SIZE/PERCENT entries separated by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim separated \
+        accepts: "SIZE/PERCENT entries separated by `:`, such as 4k/10:64k/50:32k/40 (lists for read,write,trim \
+                  separated \
                   by commas)",
         bare: false,
         set: |job, text, base| {
@@ -76,7 +77,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         field: |job| &mut job.ba,
     })
     .aliases(&["blockalign"]),
-    FioOption::new("percentage_random", "How many of the offsets are random, percent", ValueKind::Counts {
+    FioOption::new("percentage_random", "Share of offsets that are random, percent", ValueKind::Counts {
         min: 0,
         max: 100,
         field: |job| &mut job.percentage_random,
@@ -94,16 +95,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("random"),
     FioOption::new("random_generator", "Generator of random offsets", choice!(random_generator: RandomGenerator))
         .default("tausworthe")
-        .quietly("the choice is accepted; the generator is qd1's own and its offsets are not those of fio"),
-    FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", ValueKind::Flag(|job| {
+        .quietly("the choice is accepted, but qd1 uses its own generator, whose offsets differ from fio's"),
+    FioOption::new("norandommap", "Offsets may repeat before all blocks have been visited", ValueKind::Flag(|job| {
         &mut job.norandommap
     })),
-    idle("softrandommap", "Continue without the map of visited blocks if there is no memory for it", "0 or 1", idle_bool)
+    idle("softrandommap", "Do without the map of visited blocks if there is no memory for it", "0 or 1", idle_bool)
         .default("0")
-        .quietly("it has no effect: the map is always there"),
-    FioOption::new("randrepeat", "The same random offsets in each run", ValueKind::Bool(|job| &mut job.randrepeat))
+        .quietly("it has no effect: qd1 always has the map"),
+    FioOption::new("randrepeat", "Use the same random offsets in each run", ValueKind::Bool(|job| &mut job.randrepeat))
         .default("1"),
-    FioOption::new("allrandrepeat", "All random numbers the same in each run", ValueKind::Bool(|job| {
+    FioOption::new("allrandrepeat", "Use the same random numbers in each run", ValueKind::Bool(|job| {
         &mut job.allrandrepeat
     }))
     .default("0"),
@@ -115,7 +116,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
             Ok(())
         },
     })
-    .quietly("the same seed gives the same offsets again, but not those of fio"),
+    .quietly("the same seed gives the same offsets each time, but not fio's offsets"),
     FioOption::new("zonemode", "What zonesize, zonerange and zoneskip mean", ValueKind::Choice {
         words: ZoneMode::help,
         set: |job, text, _| {
@@ -127,7 +128,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .default("none")
-    .quietly("none and strided only; zoned block devices are not supported"),
+    .quietly("only none and strided are supported, not zoned block devices"),
     FioOption::new("zonesize", "Bytes to transfer in each zone", ValueKind::Size {
         min: 0,
         max: u64::MAX,
@@ -138,14 +139,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
         max: u64::MAX,
         field: |job| &mut job.zonerange,
     }),
-    FioOption::new("zoneskip", "Bytes to leave out between zones", ValueKind::Size {
+    FioOption::new("zoneskip", "Bytes to skip between zones", ValueKind::Size {
         min: 0,
         max: u64::MAX,
         field: |job| &mut job.zoneskip,
     }),
 ];
 
-/// `rw`: a kind and what follows its colon.
+/// `rw`: a kind and the part after the colon.
 fn direction(text: &str, base: KbBase) -> Result<Rw, Fault> {
     let (word, rest) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest.trim())));
     let kind = RwKind::parse(word).ok_or_else(|| super::no_such_word(word, RwKind::help))?;

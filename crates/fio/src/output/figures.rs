@@ -1,5 +1,5 @@
-//! What more than one report derives from the counts: which directions and percentiles there are, shares, and the
-//! figures of a group.
+//! What several reports derive from the counts: which directions and percentiles there are, shares, and the figures of
+//! a group.
 
 use std::borrow::Cow;
 
@@ -20,10 +20,10 @@ pub(super) struct Stream<'a> {
     pub(super) stat: Cow<'a, DirStat>,
 }
 
-/// Where a group keeps what is mixed.
+/// The index of mixed directions in a group.
 const MIXED: usize = 3;
 
-/// The directions that `unified_rw_reporting` lets be reported apart.
+/// The directions to report separately according to `unified_rw_reporting`.
 pub(super) fn apart<'a>(job: &FioJob, stat: &'a JobStat) -> Vec<Stream<'a>> {
     if job.unified_rw_reporting == UnifiedReporting::Mixed {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn apart<'a>(job: &FioJob, stat: &'a JobStat) -> Vec<Stream<'a>> {
     stat.dirs.iter().enumerate().map(stream).collect()
 }
 
-/// All directions as one, where `unified_rw_reporting` asks for it.
+/// All directions as one, if `unified_rw_reporting` asks for it.
 pub(super) fn mixed<'a>(job: &FioJob, stat: &'a JobStat) -> Option<Stream<'a>> {
     let wanted = job.unified_rw_reporting != UnifiedReporting::None;
     wanted.then(|| Stream { name: "mixed", index: MIXED, stat: Cow::Owned(stat.mixed()) })
@@ -51,8 +51,8 @@ pub(super) struct Percentiles {
     pub(super) lat: bool,
 }
 
-/// Which percentiles the options ask for. A latency that is not measured has none, whatever was asked for; fio still
-/// lists them in its terse form, as zeros.
+/// Which percentiles the options ask for. A latency that is not measured has none, whatever was requested; fio still
+/// lists them as zeros in its terse format.
 pub(super) fn percentiles(job: &FioJob) -> Percentiles {
     Percentiles { slat: job.slat_percentiles, clat: job.clat_percentiles, lat: job.lat_percentiles }
 }
@@ -62,8 +62,8 @@ pub(super) fn percentile_values(job: &FioJob, lat: &LatStat) -> Vec<(f64, u64)> 
     job.percentile_list.iter().map(|percentile| (*percentile, lat.bins.percentile_ns(*percentile))).collect()
 }
 
-/// Digits after the point in `percentile_list` as it was written: fio prints all of them with as many as the longest
-/// has. Its default list has two.
+/// Number of decimals in `percentile_list` as written: fio prints all percentiles with as many as the longest one has.
+/// Its default list has two.
 pub(super) fn percentile_places(job: &FioJob, globals: &[Given]) -> usize {
     let inherited = &globals[..job.globals.min(globals.len())];
     let given = job.given.iter().rev().chain(inherited.iter().rev()).find(|given| given.name == "percentile_list");
@@ -72,7 +72,7 @@ pub(super) fn percentile_places(job: &FioJob, globals: &[Given]) -> usize {
     list.split(':').map(places).max().unwrap_or(2)
 }
 
-/// Shares of `total` in percent; what is there, but less than `least`, counts as `least`.
+/// Shares of `total` in percent; a nonzero share below `least` counts as `least`.
 pub(super) fn shares<const N: usize>(counts: &[u64; N], total: u64, least: f64) -> [f64; N] {
     counts.map(|count| match (count, total) {
         (0, _) | (_, 0) => 0.0,
@@ -91,7 +91,7 @@ pub(super) fn depth_shares(stat: &JobStat) -> [[f64; 7]; 3] {
 }
 
 /// Requests of all directions. Syncs are not among them, though they are among the depths: so a job with syncs has
-/// shares that add up to more than 100 %, as fio's do.
+/// shares that add up to more than 100 %, as in fio.
 pub(super) fn total_ios(stat: &JobStat) -> u64 {
     stat.dirs.iter().map(|direction| direction.total_ios).sum()
 }
@@ -111,7 +111,7 @@ pub(super) fn cpu_shares(stat: &JobStat) -> [f64; 2] {
     [share(stat.cost.user_ns), share(stat.cost.system_ns)]
 }
 
-/// The latency search as printed: of a job without one, what its options say.
+/// The latency search as printed: for a job without one, what its options say.
 pub(super) struct Search {
     pub(super) depth: u64,
     pub(super) target_ns: u64,
@@ -142,7 +142,7 @@ pub(super) fn is_slope(wanted: &SteadyState) -> bool {
     matches!(wanted.criterion, SteadyCriterion::IopsSlope | SteadyCriterion::BwSlope)
 }
 
-/// What a steady state reached, in the unit of its limit, and in IOPS or bytes/s.
+/// The value that a steady state reached, in the unit of its limit, and in IOPS or bytes/s.
 pub(super) fn reached(wanted: &SteadyState, steady: &Settled) -> (f64, f64) {
     let reached = if is_slope(wanted) { steady.slope } else { steady.reached };
     let samples = match wanted.criterion {
@@ -158,7 +158,7 @@ pub(super) fn mean(samples: &[u64]) -> u64 {
     samples.iter().sum::<u64>().checked_div(samples.len() as u64).unwrap_or(0)
 }
 
-/// Returns the text of an errno, as strerror(3) has it.
+/// Returns the text of an errno, like strerror(3).
 pub(super) fn error_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -170,7 +170,7 @@ pub(super) struct Total {
     pub(super) io_bytes: u64,
     pub(super) min_run_ms: u64,
     pub(super) max_run_ms: u64,
-    /// Of single jobs, bytes/s.
+    /// For single jobs, bytes/s.
     pub(super) min_bw: u64,
     pub(super) max_bw: u64,
 }
@@ -198,7 +198,7 @@ impl Total {
 /// A group of jobs.
 pub(super) struct Group<'a> {
     pub(super) id: u32,
-    /// The first of its jobs, whose `kb_base` and `unit_base` count.
+    /// The first of its jobs, whose `kb_base` and `unit_base` apply.
     pub(super) first: &'a FioJob,
     /// Reads, writes, trims, mixed.
     pub(super) streams: [Total; 4],
@@ -226,8 +226,8 @@ pub(super) fn group_of<'g, 'a>(groups: &'g [Group<'a>], stat: &JobStat) -> &'g G
     groups.iter().find(|group| group.id == stat.groupid).expect("each job of the report was put in its group")
 }
 
-/// How large a part of its group's bandwidth a job's sampled mean is, percent. Normal and JSON take whole KiB/s of the
-/// mean, as fio does.
+/// A job's sampled mean as a share of its group's bandwidth, percent. Normal and JSON use whole KiB/s of the mean, as
+/// in fio.
 pub(super) fn share_of_group(mean_kib: f64, total: &Total) -> f64 {
     match total.bandwidth() {
         0 => 100.0,

@@ -1,4 +1,4 @@
-//! fio's JSON report, and JSON+ which holds the bins of the histograms as well.
+//! fio's JSON report, and JSON+, which also contains the bins of the histograms.
 
 use qd1_model::job::{JobStat, LatStat, SteadyState};
 
@@ -36,7 +36,7 @@ pub fn json(report: &Report<'_>, plus: bool) -> String {
     top.print()
 }
 
-/// Options as they were given; bare flags have no value and are left out, as is the whole where nothing remains.
+/// Options as given; bare flags have no value and are left out, and so is the whole object if nothing remains.
 fn put_options(object: &mut Object, key: &str, given: &[Given]) {
     let mut options = Object::default();
     for option in given {
@@ -63,7 +63,7 @@ fn job(entry: &JobReport<'_>, group: &Group<'_>, plus: bool) -> Object {
     object.put("elapsed", stat.elapsed_s);
     put_options(&mut object, "job options", &job.given);
     let apart = figures::apart(job, stat);
-    // fio leaves out the syncs of mixed jobs.
+    // fio omits the syncs of mixed jobs.
     let sync_too = !apart.is_empty() || stat.sync.total_ios > 0;
     for stream in apart {
         object.put(stream.name, direction(job, &stream, group, plus));
@@ -129,7 +129,7 @@ fn direction(job: &FioJob, stream: &Stream<'_>, group: &Group<'_>, plus: bool) -
     object
 }
 
-/// A latency; percentiles and bins only where something was measured.
+/// A latency; percentiles and bins only if something was measured.
 fn latency(job: &FioJob, lat: &LatStat, percentiles: bool, plus: bool) -> Object {
     let mut object = Object::default();
     object.put("min", lat.moments.min);
@@ -153,7 +153,7 @@ fn latency(job: &FioJob, lat: &LatStat, percentiles: bool, plus: bool) -> Object
     object
 }
 
-/// Syncs. `total_ios` is of fsync alone, as in fio, though the latencies are of all of them; `all_syncs` and
+/// Syncs. `total_ios` counts only fsync, as in fio, although the latencies cover all of them; `all_syncs` and
 /// `commit_ns` are ours.
 fn sync(job: &FioJob, stat: &JobStat, plus: bool) -> Object {
     let sync = &stat.sync;

@@ -22,7 +22,7 @@ pub enum LogKind {
 }
 
 impl LogKind {
-    /// The part of the file's name.
+    /// Its part of the file's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bw => "bw",
@@ -46,12 +46,12 @@ pub struct LogEntry {
     pub direction: u8,
     /// Bytes of the request; 0 in averages.
     pub bs: u64,
-    /// Offset of the request, bytes; printed under `log_offset` only.
+    /// Offset of the request, bytes; printed only with `log_offset`.
     pub offset: u64,
 }
 
-/// The name of a log: `PREFIX_clat.3.log`, the number of the job, from 1 over all of the run, left out under
-/// `per_job_logs=0`. A `.fz` follows the name of a log that is stored compressed.
+/// The name of a log: `PREFIX_clat.3.log`, with the number of the job, from 1 over the whole run, which is omitted with
+/// `per_job_logs=0`. The name of a compressed log ends in `.fz`.
 pub fn file_name(prefix: &str, kind: LogKind, job: Option<u32>) -> String {
     match job {
         Some(job) => format!("{prefix}_{}.{job}.log", kind.name()),
@@ -59,7 +59,7 @@ pub fn file_name(prefix: &str, kind: LogKind, job: Option<u32>) -> String {
     }
 }
 
-/// Lines `ms, value, direction, bs[, offset], 0`; the last field is the priority, which no request of ours has.
+/// Lines `ms, value, direction, bs[, offset], 0`; the last field is the priority, which our requests do not have.
 pub fn lines(entries: &[LogEntry], with_offset: bool) -> String {
     let mut out = String::with_capacity(entries.len() * 32);
     for LogEntry { ms, value, direction, bs, offset } in entries {
@@ -72,8 +72,8 @@ pub fn lines(entries: &[LogEntry], with_offset: bool) -> String {
     out
 }
 
-/// A line of a histogram log: `ms, direction, bs, ` and the counts of all bins, neighbours joined `coarseness` times
-/// (`log_hist_coarseness`, 0 to 6).
+/// A line of a histogram log: `ms, direction, bs, ` and the counts of all bins, with neighbours merged `coarseness`
+/// times (`log_hist_coarseness`, 0 to 6).
 pub fn histogram_line(ms: u64, direction: u8, bs: u64, counts: &PlatHist, coarseness: u32) -> String {
     let mut out = format!("{ms}, {direction}, {bs}");
     for joined in counts.counts().chunks(1 << coarseness.min(6)) {

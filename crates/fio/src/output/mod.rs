@@ -1,9 +1,9 @@
 //! fio's reports, as functions from what was measured to text: JSON, normal, terse, and the lines of its logs.
 //!
-//! They are those of fio 3.33, byte for byte, because scripts cut them by column and by line. What is ours beside
-//! them is additive: `job_start`, the sectors of disks, and the latency of commits. Where fio prints what is plainly
-//! wrong (the totals of `unified_rw_reporting=both`, the second unit of the steady state) ours is right;
-//! tests/output.rs lists each difference.
+//! They match fio 3.33 byte for byte, because scripts cut them by column and by line. Our additions are `job_start`,
+//! the sectors of disks, and the latency of commits. Where fio's output is plainly wrong (the totals of
+//! `unified_rw_reporting=both`, the second unit of the steady state), ours is right; tests/output.rs lists each
+//! difference.
 
 mod banner;
 mod figures;
@@ -27,41 +27,41 @@ use crate::job::{FioJob, Given};
 /// Everything in a report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
-    /// Name and version as consumers of fio's reports expect it; it has to hold `fio-3`.
+    /// Name and version as consumers of fio's reports expect them; must contain `fio-3`.
     pub version: &'a str,
     /// When the report is made, seconds since the Unix epoch.
     pub timestamp: u64,
     /// The same in milliseconds.
     pub timestamp_ms: u64,
-    /// The same as ctime(3) has it, without its newline: `Sat Nov 21 23:08:55 2026`.
+    /// The same in the format of ctime(3), without its newline: `Sat Nov 21 23:08:55 2026`.
     pub time: String,
     /// The options of global sections: [`crate::Invocation::globals`].
     pub globals: &'a [Given],
     /// One entry for each clone, or for each reporting group under `group_reporting`.
     pub jobs: Vec<JobReport<'a>>,
-    /// The disks below the jobs' files, in the order to print; empty where none is known.
+    /// The disks below the jobs' files, in the order to print; empty if none is known.
     pub disk_util: Vec<DiskUtil>,
 }
 
 /// One clone, or one reporting group.
 #[derive(Clone, Copy, Debug)]
 pub struct JobReport<'a> {
-    /// Its options: of a group, those of the first member.
+    /// Its options: for a group, those of the first member.
     pub job: &'a FioJob,
-    /// What it measured; [`JobStat::merge`] makes one of several.
+    /// What it measured; [`JobStat::merge`] combines several.
     pub stat: &'a JobStat,
-    /// Time left, s. fio prints 2147483647 where it does not know, and 0 at the end of a timed run.
+    /// Time left, s. fio prints 2147483647 if it is unknown, and 0 at the end of a timed run.
     pub eta_s: u64,
 }
 
-/// What a disk did meanwhile.
+/// A disk's activity during the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskUtil {
     /// Its name, without `/dev/`.
     pub name: String,
     /// The counters.
     pub counts: DiskCounts,
-    /// Under md and dm: the mean over the disks below, of `util_percent` the largest.
+    /// For md and dm: the mean over the disks below; for `util_percent`, the maximum.
     pub aggregate: Option<DiskCounts>,
 }
 
@@ -70,7 +70,7 @@ pub struct DiskUtil {
 pub struct DiskCounts {
     /// Requests.
     pub ios: [u64; 2],
-    /// Sectors of 512 bytes, printed where known: fio 3.33 does not, later ones do.
+    /// Sectors of 512 bytes, printed if known: fio 3.33 does not print them, later versions do.
     pub sectors: Option<[u64; 2]>,
     /// Requests merged into others.
     pub merges: [u64; 2],

@@ -1,4 +1,4 @@
-//! fio's normal report, the one for people and for the scripts that grep it.
+//! fio's normal report, for people and for scripts that grep it.
 
 use std::fmt::Write as _;
 
@@ -98,7 +98,7 @@ fn direction(out: &mut String, job: &FioJob, places: usize, stream: &Stream<'_>,
     }
 }
 
-/// The samples are in KiB/s. fio writes `kB/s` beside them under `kb_base=1000`; here they are converted.
+/// The samples are in KiB/s. With `kb_base=1000`, fio labels them `kB/s`; here they are converted.
 fn bandwidth_samples(out: &mut String, job: &FioJob, bw: &Moments, total: &Total) {
     let share = figures::share_of_group(bw.mean, total);
     let (base, factor, units) = match job.kb_base {
@@ -120,7 +120,7 @@ fn bandwidth_samples(out: &mut String, job: &FioJob, bw: &Moments, total: &Total
     );
 }
 
-/// The syncs, and below them what is ours: commits, each of them a write and its sync as one.
+/// The syncs, and below them our addition: commits, each a write and its sync together.
 fn syncs(out: &mut String, job: &FioJob, places: usize, sync: &SyncStat) {
     if sync.lat.moments.n > 0 {
         out.push_str("  fsync/fdatasync/sync_file_range:\n");
@@ -145,7 +145,7 @@ fn depths(out: &mut String, entry: &JobReport<'_>) {
     }
     let [read, write, trim] = &stat.dirs;
     let (read, write, trim) = match entry.job.unified_rw_reporting {
-        // fio counts all of what is mixed as reads.
+        // fio counts mixed requests as reads.
         UnifiedReporting::Mixed => (&stat.mixed(), &Default::default(), &Default::default()),
         _ => (read, write, trim),
     };

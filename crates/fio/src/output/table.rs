@@ -9,7 +9,7 @@ use super::json::LATENCY_BOUNDS;
 use super::units::{LatencyUnit, Unit, short};
 use crate::job::FioJob;
 
-/// Characters of a line, the beginning left out.
+/// Width of a line, not counting its beginning.
 const LINE: usize = 80 - 7;
 
 /// `    clat (usec): min=25, max=20029, avg=929.02, stdev=2193.93`; nothing where nothing was measured.
@@ -18,7 +18,7 @@ pub(super) fn extremes(out: &mut String, name: &str, lat: &LatStat) {
     if moments.n == 0 {
         return;
     }
-    // A spread below a thousandth of the next unit would vanish in it.
+    // A spread below a thousandth of the next unit would disappear in it.
     let mut unit = LatencyUnit::of(moments.min, moments.max);
     if unit == LatencyUnit::Msec && moments.stdev() <= 1e6 {
         unit = LatencyUnit::Usec;

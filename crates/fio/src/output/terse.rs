@@ -9,7 +9,7 @@ use super::{JobReport, Report};
 use crate::job::FioJob;
 use crate::types::ContinueOnError;
 
-/// Fields for percentiles; those without one are `0%=0`.
+/// Number of fields for percentiles; unused ones are `0%=0`.
 const PERCENTILES: usize = 20;
 
 /// The lines of version 2, 3, 4 or 5.
@@ -47,7 +47,7 @@ fn job(out: &mut String, report: &Report<'_>, entry: &JobReport<'_>, group: &Gro
         let _ = write!(out, ";{};{}", stat.total_err_count, stat.error);
     }
     if !job.description.is_empty() {
-        // Version 2 has it on a line of its own.
+        // Version 2 has it on a separate line.
         let newline = if version == 2 { "\n" } else { "" };
         let _ = write!(out, "{newline};{}", job.description);
     }
@@ -87,7 +87,7 @@ fn latency(out: &mut String, lat: &LatStat) {
     let _ = write!(out, ";{};{};{mean:.6};{stdev:.6}", moments.min / 1000, moments.max / 1000);
 }
 
-/// Percentiles of the total latency where they are wanted, else of the completion latency.
+/// Percentiles of the total latency if requested, otherwise of the completion latency.
 fn percentiles(out: &mut String, job: &FioJob, stat: &qd1_model::job::DirStat) {
     let wanted = figures::percentiles(job);
     let shown = |lat: &LatStat, disabled: bool| !disabled || lat.moments.n > 0;
@@ -105,7 +105,7 @@ fn percentiles(out: &mut String, job: &FioJob, stat: &qd1_model::job::DirStat) {
     }
 }
 
-/// The distribution; what took less than a microsecond is among the first of them.
+/// The distribution; the first field includes everything below a microsecond.
 fn latency_shares(entry: &JobReport<'_>) -> ([f64; 10], [f64; 12]) {
     let mut stat = qd1_model::job::JobStat { buckets: entry.stat.buckets, ..Default::default() };
     stat.dirs = entry.stat.dirs.clone();

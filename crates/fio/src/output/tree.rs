@@ -1,5 +1,5 @@
-//! JSON as fio prints it: two spaces a level, `"key" : value`, every element on a line of its own. serde_json prints
-//! neither this layout nor floats with six digits, and equal keys twice it cannot hold at all.
+//! JSON as fio prints it: two spaces a level, `"key" : value`, every element on its own line. serde_json prints neither
+//! this layout nor floats with six digits, and cannot hold duplicate keys at all.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(super) enum Tree {
     Array(Vec<Tree>),
 }
 
-/// Keys and values in the order to print; a key may come twice, as an option that was given twice does.
+/// Keys and values in the order to print; a key may appear twice, like an option that was given twice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Object(pub(super) Vec<(String, Tree)>);
 
@@ -47,7 +47,7 @@ impl Object {
         self.0.push((key.into(), value.into()));
     }
 
-    /// The text, a newline at its end.
+    /// The text, with a newline at its end.
     pub(super) fn print(&self) -> String {
         let mut out = String::new();
         object(&mut out, self, 0);
@@ -104,7 +104,7 @@ fn indent(out: &mut String, level: usize) {
     out.extend(std::iter::repeat_n("  ", level));
 }
 
-/// A string. fio passes control characters on, which no JSON reader takes; they are escaped here.
+/// A string. fio prints control characters as they are, which no JSON reader accepts; here they are escaped.
 fn text(out: &mut String, content: &str) {
     out.push('"');
     for character in content.chars() {

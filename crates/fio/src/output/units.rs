@@ -14,7 +14,7 @@ pub enum Unit {
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
-    /// Bits per second; the number is of bytes all the same.
+    /// Bits per second; the number itself is still in bytes.
     BitsPerSecond,
 }
 
@@ -41,7 +41,7 @@ pub fn short(number: u64, digits: usize, binary: bool, unit: Unit) -> String {
         None => format!("{number}{prefix}{suffix}"),
         Some(rest) if room < 2 => format!("{}{prefix}{suffix}", number + u128::from(rest >= thousand / 2)),
         Some(rest) => {
-            // One character is the point's.
+            // One character is for the decimal point.
             let places = room - 1;
             let scale = 10u128.pow(places as u32);
             let fraction = (rest * scale + thousand / 2) / thousand;
@@ -63,7 +63,7 @@ pub enum LatencyUnit {
 }
 
 impl LatencyUnit {
-    /// fio's choice for latencies from `min_ns` to `max_ns`: a coarser unit only if nothing gets lost in it.
+    /// fio's choice for latencies from `min_ns` to `max_ns`: a coarser unit only if no information is lost.
     pub fn of(min_ns: u64, max_ns: u64) -> Self {
         if min_ns > 2_000_000 && max_ns > 99_999_999 {
             Self::Msec
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_fraction_that_rounds_up_carries_into_the_whole() {
         assert_eq!(short(1024 * 1023 * 1024 / 64, 4, true, Unit::Bytes), "16.0MiB");
-        // fio has already settled on two places then.
+        // By then fio has already decided on two decimals.
         assert_eq!(short(10_239, 4, true, Unit::Bytes), "10.00KiB");
     }
 

@@ -1,4 +1,4 @@
-//! How a job behaves beside its requests: pauses, ends, errors, processors, hints to the kernel.
+//! How a job behaves apart from its requests: pauses, ends, errors, processors, hints to the kernel.
 
 words! {
     /// `thinktime_blocks_type`: what is counted up to `thinktime_blocks`.
@@ -10,11 +10,11 @@ words! {
 }
 
 words! {
-    /// `exit_what`: what ends where `exitall` says that something does.
+    /// `exit_what`: what ends when `exitall` applies.
     ExitWhat {
         #[default]
         Group = "group" => "The jobs of the group",
-        Stonewall = "stonewall" => "All jobs that run; those behind the next stonewall follow",
+        Stonewall = "stonewall" => "All running jobs; those after the next stonewall then start",
         All = "all" => "Everything",
     }
 }
@@ -24,7 +24,7 @@ words! {
     FadviseHint {
         None = "0" => "Nothing",
         #[default]
-        Pattern = "1" => "Random or sequential, as the job is",
+        Pattern = "1" => "Random or sequential, like the job",
         Random = "random" => "POSIX_FADV_RANDOM",
         Sequential = "sequential" => "POSIX_FADV_SEQUENTIAL",
     }
@@ -34,8 +34,8 @@ words! {
     /// `io_submit_mode`: whether a request that is late holds up those after it.
     SubmitMode {
         #[default]
-        Inline = "inline" => "The job's thread issues its requests; latency counts from a request's issue",
-        Offload = "offload" => "Latency counts from when a request was due, so that a stall is seen by all it delays",
+        Inline = "inline" => "The job's thread issues its requests; latency counts from when a request is issued",
+        Offload = "offload" => "Latency counts from when a request was due, so a stall counts for all delayed requests",
     }
 }
 

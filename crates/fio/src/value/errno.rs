@@ -2,7 +2,7 @@
 
 use super::Problem;
 
-/// Linux's errors, as on all processors that this runs on.
+/// Linux's errors, the same on all processors that this runs on.
 const ERRORS: &[(&str, i32)] = &[
     ("EPERM", 1),
     ("ENOENT", 2),
@@ -138,14 +138,14 @@ const ERRORS: &[(&str, i32)] = &[
     ("EOPNOTSUPP", 95),
 ];
 
-/// `LIST[,LIST[,LIST]]`, a list being names or numbers separated by colons; it may be empty.
+/// `LIST[,LIST[,LIST]]`, where a list is names or numbers separated by colons and may be empty.
 ///
-/// fio passes over what it does not understand. Then an error would end the job that was said not to, so here it is
+/// fio skips what it does not understand. Then an error that should be ignored would end the job, so here it is
 /// refused.
 pub(crate) fn error_lists(text: &str) -> Result<[Vec<i32>; 3], Problem> {
     let parts: Vec<_> = text.split(',').collect();
     if parts.len() > 3 {
-        return Err("there are more than three lists, for reads, writes and verification".to_owned());
+        return Err("there are more than three lists (reads, writes and verification)".to_owned());
     }
     let mut lists: [Vec<i32>; 3] = Default::default();
     for (list, part) in lists.iter_mut().zip(parts) {
@@ -166,7 +166,7 @@ fn one(word: &str) -> Result<i32, Problem> {
     }
     match word.parse() {
         Ok(number @ 0..=4095) => Ok(number),
-        _ => Err(format!("no error is called {}", crate::error::shortened(word))),
+        _ => Err(format!("there is no error called {}", crate::error::shortened(word))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arithmetic: fio's expressions in parentheses, and what `$ncpus` and its like leave behind.
+//! Arithmetic: fio's expressions in parentheses, and the results of expanding `$ncpus` and similar variables.
 //!
 //! Whole numbers only, 64 bits, every step checked. The length of an expression is limited, and with it the depth of
 //! the recursion.
@@ -14,7 +14,7 @@ pub fn calculate(text: &str) -> Result<i64, Problem> {
 /// The value of an expression whose numbers may have units.
 pub(super) fn evaluate(text: &str, scale: Scale) -> Result<i64, Problem> {
     if text.len() > Limits::EXPRESSION_BYTES {
-        return Err(format!("an expression has at most {} characters", Limits::EXPRESSION_BYTES));
+        return Err(format!("an expression may have at most {} characters", Limits::EXPRESSION_BYTES));
     }
     let mut reader = Reader { rest: text, scale };
     let value = reader.sum()?;
@@ -73,7 +73,7 @@ impl Reader<'_> {
             return Ok(base);
         }
         let exponent = self.power()?;
-        let exponent = u32::try_from(exponent).map_err(|_| "an exponent is not below zero".to_owned())?;
+        let exponent = u32::try_from(exponent).map_err(|_| "an exponent must not be below zero".to_owned())?;
         base.checked_pow(exponent).ok_or_else(too_large)
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, Problem> {
             other => found[last].push(other),
         }
     }
-    // fio passes over empty names, as at the end of `a:b:`.
+    // fio skips empty names, as at the end of `a:b:`.
     found.retain(|name| !name.is_empty());
     if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found) }
 }
@@ -30,34 +30,34 @@ pub(crate) fn percentiles(text: &str) -> Result<Vec<f64>, Problem> {
     for part in text.split(':') {
         let value = float(part)?;
         if !(0.0..=100.0).contains(&value) {
-            return Err(format!("{value} is not within 0 and 100"));
+            return Err(format!("{value} is not between 0 and 100"));
         }
         found.push(value);
         if found.len() > Limits::PERCENTILES {
-            return Err(format!("there are more than {} of them", Limits::PERCENTILES));
+            return Err(format!("there are more than {} percentiles", Limits::PERCENTILES));
         }
     }
     found.sort_by(f64::total_cmp);
     Ok(found)
 }
 
-/// Lists for reads, writes and trims, separated by commas; fewer lists go on as [`super::triple`] does.
+/// Lists for reads, writes and trims, separated by commas; fewer lists are extended as in [`super::triple`].
 fn directions<T: Clone>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, Problem>) -> Result<[Vec<T>; 3], Problem> {
     let lists: Vec<_> = text.split(',').map(one).collect::<Result<_, _>>()?;
     match lists.as_slice() {
         [all] => Ok([all.clone(), all.clone(), all.clone()]),
         [read, write] => Ok([read.clone(), write.clone(), write.clone()]),
         [read, write, trim] => Ok([read.clone(), write.clone(), trim.clone()]),
-        _ => Err("there are more than three lists, for read, write and trim".to_owned()),
+        _ => Err("there are more than three lists (read, write and trim)".to_owned()),
     }
 }
 
-/// Entries `HEAD/PERCENT` separated by `:`. Those without a percentage share what the others leave.
+/// Entries `HEAD/PERCENT` separated by `:`. Those without a percentage share the remainder.
 fn shares<T>(text: &str, most: usize, head: impl Fn(&str) -> Result<T, Problem>) -> Result<Vec<(T, f64)>, Problem> {
     let mut given = Vec::new();
     for part in text.split(':') {
         if given.len() == most {
-            return Err(format!("a list has at most {most} entries"));
+            return Err(format!("a list may have at most {most} entries"));
         }
         let (left, right) = part.split_once('/').unwrap_or((part, ""));
         let percent = match right.trim() {
@@ -65,7 +65,7 @@ fn shares<T>(text: &str, most: usize, head: impl Fn(&str) -> Result<T, Problem>)
             right => Some(integer(right.strip_suffix('%').unwrap_or(right), KbBase::Binary)?),
         };
         if percent.is_some_and(|percent| !(0..=100).contains(&percent)) {
-            return Err("a share is a percentage from 0 to 100".to_owned());
+            return Err("a share must be a percentage from 0 to 100".to_owned());
         }
         given.push((head(left)?, percent.map(|percent| percent as f64)));
     }
@@ -82,12 +82,12 @@ pub(crate) fn splits(text: &str, base: KbBase) -> Result<[Vec<BlockShare>; 3], P
             return Ok(Vec::new());
         }
         let shares = shares(list, Limits::SPLITS, |size| match unsigned(size, base)? {
-            0 => Err("a block has at least one byte".to_owned()),
+            0 => Err("a block needs at least one byte".to_owned()),
             bytes => Ok(bytes),
         })?;
         let mut list: Vec<_> = shares.into_iter().map(|(bs, percent)| BlockShare { bs, percent }).collect();
-        // fio draws a number below 100 and goes through the shares from the least on: the largest has what is left, and
-        // beyond 100 there is nothing.
+        // fio draws a number below 100 and goes through the shares from the smallest on: the largest gets the
+        // remainder, and anything beyond 100 is ignored.
         list.sort_by(|one, other| one.percent.total_cmp(&other.percent));
         let mut left = 100.0;
         for share in &mut list {
@@ -112,39 +112,39 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Pro
     let center = match numbers.as_slice() {
         [] | [_] => None,
         [_, center] if (0.0..=1.0).contains(center) => Some(*center),
-        [_, _] => return Err("the centre is a part of the file, from 0 to 1".to_owned()),
-        _ => return Err("there are more than a parameter and a centre".to_owned()),
+        [_, _] => return Err("the centre must be a fraction of the file, from 0 to 1".to_owned()),
+        _ => return Err("only a parameter and a centre are allowed".to_owned()),
     };
     let parameter = |default: f64| numbers.first().copied().unwrap_or(default);
     match name {
         "random" if rest.is_none() => Ok(Distribution::Random),
         "zipf" if parameter(1.1) == 1.0 => Err("theta must not be 1".to_owned()),
-        "zipf" if parameter(1.1) < 0.0 => Err("theta is not below 0".to_owned()),
+        "zipf" if parameter(1.1) < 0.0 => Err("theta must not be below 0".to_owned()),
         "zipf" => Ok(Distribution::Zipf { theta: parameter(1.1), center }),
         "pareto" if !(0.0..1.0).contains(&parameter(0.2)) || parameter(0.2) == 0.0 => {
-            Err("the power lies between 0 and 1".to_owned())
+            Err("the power must be between 0 and 1".to_owned())
         }
         "pareto" => Ok(Distribution::Pareto { h: parameter(0.2), center }),
         "normal" if !(0.0..100.0).contains(&parameter(0.0)) => {
-            Err("the deviation is a percentage, at least 0 and below 100".to_owned())
+            Err("the deviation must be a percentage, at least 0 and below 100".to_owned())
         }
         "normal" => Ok(Distribution::Normal { deviation: parameter(0.0), center }),
         "zoned" => zones(rest, false, base).map(Distribution::Zoned),
         "zoned_abs" => zones(rest, true, base).map(Distribution::ZonedAbs),
-        _ => Err("there is no such distribution".to_owned()),
+        _ => Err("unknown distribution".to_owned()),
     }
 }
 
-/// `ACCESS/SIZE` lists: the size in percent, or in bytes where `absolute`.
+/// `ACCESS/SIZE` lists: the size in percent, or in bytes if `absolute`.
 fn zones(text: Option<&str>, absolute: bool, base: KbBase) -> Result<[Vec<Zone>; 3], Problem> {
     let text = text.ok_or("the zones are missing, as in zoned:60/10:40/90")?;
     directions(text, |list| {
         let mut zones = Vec::new();
         for part in list.split(':') {
             if zones.len() == Limits::ZONES {
-                return Err(format!("a list has at most {} zones", Limits::ZONES));
+                return Err(format!("a list may have at most {} zones", Limits::ZONES));
             }
-            let (access, size) = part.split_once('/').ok_or("a zone is written ACCESS/SIZE")?;
+            let (access, size) = part.split_once('/').ok_or("a zone must be written as ACCESS/SIZE")?;
             let access_percent = u8::try_from(unsigned(access, base)?).unwrap_or(u8::MAX);
             let size = if size.trim().is_empty() { None } else { Some(unsigned(size, base)?) };
             zones.push((access_percent, size));
@@ -153,16 +153,16 @@ fn zones(text: Option<&str>, absolute: bool, base: KbBase) -> Result<[Vec<Zone>;
         let access: u32 = zones.iter().map(|zone| u32::from(zone.access_percent)).sum();
         let size = zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.size));
         if access != 100 {
-            return Err(format!("the accesses make {access} % and not 100"));
+            return Err(format!("the accesses add up to {access} %, not 100 %"));
         }
         if !absolute && size > 100 {
-            return Err(format!("the sizes make {size} %, which is more than 100"));
+            return Err(format!("the sizes add up to {size} %, which is more than 100 %"));
         }
         Ok(zones)
     })
 }
 
-/// Zones with their sizes: those left open share what the others leave of the whole, which has to be known.
+/// Zones with their sizes: those without one share the remainder of the whole, which must be known.
 fn sized(zones: &[(u8, Option<u64>)], absolute: bool) -> Result<Vec<Zone>, Problem> {
     let given = zones.iter().filter_map(|(_, size)| *size).fold(0, u64::saturating_add);
     let open = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
@@ -179,13 +179,13 @@ fn sized(zones: &[(u8, Option<u64>)], absolute: bool) -> Result<Vec<Zone>, Probl
 
 /// Processors: numbers and ranges, separated by `,` or `:`.
 pub(crate) fn cpu_list(text: &str) -> Result<Vec<CpuRange>, Problem> {
-    let number = |text: &str| text.trim().parse::<u16>().map_err(|_| "a processor is a number".to_owned());
+    let number = |text: &str| text.trim().parse::<u16>().map_err(|_| "a processor must be a number".to_owned());
     let mut found = Vec::new();
     for part in text.split([',', ':']).filter(|part| !part.trim().is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let range = CpuRange { first: number(first)?, last: number(last)? };
         if range.first > range.last {
-            return Err("a range starts with its lower number".to_owned());
+            return Err("a range must start with its lower number".to_owned());
         }
         found.push(range);
     }
@@ -207,7 +207,7 @@ mod tests {
         let [read, ..] = splits("64k/50:4k/10:32k", KbBase::Binary).unwrap();
         let share = |bs, percent| BlockShare { bs, percent };
         assert_eq!(read, [share(4096, 10.0), share(32768, 40.0), share(65536, 50.0)]);
-        // Below 100 %: the largest share is one of 70, not the last of 50.
+        // Below 100 %: the largest share is 70, not the last 50.
         let [read, ..] = splits("4k/50:8k/30", KbBase::Binary).unwrap();
         assert_eq!(read, [share(4096, 70.0), share(8192, 30.0)]);
         let [read, ..] = splits("4k/60:64k/50", KbBase::Binary).unwrap();

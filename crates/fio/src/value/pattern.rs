@@ -1,7 +1,7 @@
 //! Patterns of data: `0xdeadbeef`, `"text"`, decimal numbers, `%o`, one after another.
 //!
-//! Byte orders were seen in files that fio 3.33 wrote: hexadecimal digits stand in the order written, an odd count gets
-//! a zero in front; a decimal number is little-endian, as short as it can be, and 4 bytes long where negative.
+//! Byte orders were seen in files that fio 3.33 wrote: hexadecimal digits keep the order written, with a leading zero
+//! if their number is odd; a decimal number is little-endian, as short as possible, and 4 bytes long if negative.
 
 use super::Problem;
 use crate::Limits;
@@ -19,7 +19,7 @@ pub(crate) fn pattern(text: &str, offset_too: bool) -> Result<Pattern, Problem> 
         let (part, after) = one(rest, offset_too)?;
         total += part.bytes();
         if total > Limits::PATTERN_BYTES {
-            return Err(format!("a pattern has at most {} bytes", Limits::PATTERN_BYTES));
+            return Err(format!("a pattern may have at most {} bytes", Limits::PATTERN_BYTES));
         }
         match (parts.last_mut(), part) {
             (Some(PatternPart::Bytes(before)), PatternPart::Bytes(more)) => before.extend(more),
@@ -30,14 +30,14 @@ pub(crate) fn pattern(text: &str, offset_too: bool) -> Result<Pattern, Problem> 
     Ok(Pattern(parts))
 }
 
-/// The part at the start, and what follows it.
+/// The part at the start, and the rest.
 fn one(text: &str, offset_too: bool) -> Result<(PatternPart, &str), Problem> {
     if let Some(inside) = text.strip_prefix('"') {
         let (string, rest) = inside.split_once('"').ok_or("the closing quote is missing")?;
         return Ok((PatternPart::Bytes(string.as_bytes().to_vec()), rest));
     }
     if text.starts_with('\'') {
-        return Err("a pattern out of a file is not supported; write its bytes as 0x...".to_owned());
+        return Err("a pattern from a file is not supported; write its bytes as 0x...".to_owned());
     }
     if let Some(rest) = text.strip_prefix("%o") {
         let refused = || "%o is for verify_pattern only".to_owned();
@@ -53,7 +53,7 @@ fn one(text: &str, offset_too: bool) -> Result<(PatternPart, &str), Problem> {
     let before_hex = end > sign + 1 && text[..end].ends_with('0') && text[end..].starts_with(['x', 'X']);
     let end = end - usize::from(before_hex);
     let number: i64 =
-        text[..end].parse().map_err(|_| "it is neither a number, 0x and digits, \"text\" nor %o".to_owned())?;
+        text[..end].parse().map_err(|_| "it is not a number, 0x with digits, \"text\" or %o".to_owned())?;
     Ok((PatternPart::Bytes(decimal(number)?), &text[end..]))
 }
 
@@ -70,7 +70,7 @@ fn decimal(number: i64) -> Result<Vec<u8>, Problem> {
     if let Ok(negative @ i32::MIN..0) = i32::try_from(number) {
         return Ok(negative.to_le_bytes().to_vec());
     }
-    let number = u32::try_from(number).map_err(|_| "a decimal number has at most 32 bits".to_owned())?;
+    let number = u32::try_from(number).map_err(|_| "a decimal number may have at most 32 bits".to_owned())?;
     let length = (4 - number.leading_zeros() as usize / 8).max(1);
     Ok(number.to_le_bytes()[..length].to_vec())
 }

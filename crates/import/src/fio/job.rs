@@ -1,4 +1,4 @@
-//! A job as a report has it, with its processes added up, and the step that it becomes.
+//! A job as it appears in a report, with its processes added up, and the step it becomes.
 
 use qd1_model::OpClass;
 use qd1_model::measured::{Does, MeasuredStep, MeasuredStream};
@@ -6,39 +6,40 @@ use qd1_model::measured::{Does, MeasuredStep, MeasuredStream};
 use crate::figures::{self, NO_SPREAD, Samples};
 use crate::gathered::{note, short};
 
-/// Said of commits.
-const APART: &str = "fio times writes and their syncs separately: whole commits have no latency";
-/// Said of groups.
-const UNLIKE: &str = "a group of jobs that do different things is compared by its name: its figures are of their sum";
-/// Said of percentiles that were left out.
+/// Note about commits.
+const APART: &str = "fio times writes and their syncs separately, so there is no latency for whole commits";
+/// Note about groups.
+const UNLIKE: &str =
+    "a group of jobs that do different things is compared by its name; its figures are those of all of them together";
+/// Note about percentiles that were left out.
 const OF_PROCESSES: &str =
-    "percentiles of processes that differ cannot be added up; fio's --group_reporting has those of all";
-/// Percentiles of processes that are further apart than this factor have none in common.
+    "the percentiles of processes that differ cannot be combined; fio's --group_reporting gives those of all processes";
+/// Percentiles of processes that differ by more than this factor have no common percentile.
 const ALIKE: f64 = 1.1;
-/// How far the size of a request may be from the block size, relative: rates are rounded.
+/// How far the size of a request may be from the block size, relative, since rates are rounded.
 const SAME_BLOCK: f64 = 0.03;
 
 /// How a job's writes are made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Durable {
-    /// They are not, or only now and then.
+    /// They are not, or only occasionally.
     #[default]
     No,
-    /// The write is itself.
+    /// The write itself is durable.
     InTheWrite,
     /// A sync follows each.
     BySync,
 }
 
-/// A job as a report has it: of one process, or the sum of several.
+/// A job as it appears in a report: one process, or the sum of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Job {
     pub(super) name: String,
     /// fio's number of its group.
     pub(super) group: String,
-    /// Where it ran, if that is another machine (`--client`).
+    /// Where it ran, if on another machine (`--client`).
     pub(super) host: String,
-    /// Process id; `None` where the form has none.
+    /// Process id; `None` if the format has none.
     pub(super) pid: Option<u64>,
     /// What it does; requests in flight are those of one process.
     pub(super) does: Option<Does>,
@@ -48,16 +49,16 @@ pub(super) struct Job {
     pub(super) durable: Durable,
     /// Whether it is the sum of jobs that do different things.
     pub(super) is_of_unlike: bool,
-    /// Whether the share of reads is that of what it did, since nothing else states it.
+    /// Whether the share of reads is computed from what the job did, since nothing else states it.
     pub(super) is_mix_counted: bool,
-    /// Of how many processes it is the sum, as the report says.
+    /// How many processes it is the sum of, according to the report.
     pub(super) processes: u32,
-    /// Processes that it has by its options. A report has one job for each, or one that is the sum of all.
+    /// Number of processes according to its options. A report has one job for each, or one job that is the sum of all.
     pub(super) numjobs: u32,
-    /// Of how many jobs of a report it is the sum.
+    /// How many jobs of a report it is the sum of.
     pub(super) joined: u32,
     pub(super) parts: Vec<Part>,
-    /// Percentiles of the syncs, (percent, ns), and how many syncs there were.
+    /// Percentiles of the syncs, (percent, ns), and the number of syncs.
     pub(super) syncs: Vec<(f64, f64)>,
     pub(super) sync_count: u64,
 }
@@ -88,7 +89,7 @@ impl Job {
         self.parts.iter().map(|part| part.n).fold(0, u64::saturating_add)
     }
 
-    /// Adds what another process of the same job did at the same time.
+    /// Adds the work of another process of the same job at the same time.
     pub(super) fn join(&mut self, other: Self, notes: &mut Vec<String>) {
         self.processes = self.processes.saturating_add(other.processes);
         if self.error == "0" {
@@ -105,7 +106,8 @@ impl Job {
         self.sync_count = self.sync_count.saturating_add(other.sync_count);
     }
 
-    /// Of how many processes its samples are beside those that the report states: one job with options for several is their sum.
+    /// How many processes its samples cover in addition to what the report states: one job with options for several is
+    /// their sum.
     fn unstated_processes(&self) -> u32 {
         if self.joined == 1 { self.numjobs.max(1) } else { 1 }
     }
@@ -131,7 +133,7 @@ impl Job {
         let fault = if matches!(self.error.as_str(), "" | "0") {
             String::new()
         } else {
-            format!("fio reports error {} of this job", short(&self.error))
+            format!("fio reports error {} for this job", short(&self.error))
         };
         let mut streams = Vec::new();
         for part in self.parts.iter().filter(|part| part.n > 0) {
@@ -154,7 +156,8 @@ impl Job {
         MeasuredStep { name, title, does, engine: self.engine, streams, fault, ..MeasuredStep::default() }
     }
 
-    /// Percent of reads, to the next twentieth, where nothing else states it: but for chance it is what was asked for.
+    /// Percent of reads, rounded to the nearest 5 %, if nothing else states it: apart from chance, it is what was
+    /// requested.
     fn share_of_reads(&self) -> Option<u8> {
         let of =
             |class: OpClass| self.parts.iter().filter(|part| part.class == Some(class)).map(|part| part.n).sum::<u64>();
@@ -163,7 +166,7 @@ impl Job {
             .then(|| (20.0 * reads / (reads + writes)).round() as u8 * 5)
     }
 
-    /// Whether its requests had so many bytes on average.
+    /// Whether its requests had this many bytes on average.
     fn has_blocks_of(&self, block: u32) -> bool {
         let sum = |of: fn(&Part) -> f64| self.parts.iter().map(of).sum::<f64>();
         let (rate, iops) = (sum(|part| part.bytes_per_second), sum(|part| part.iops));
@@ -189,7 +192,7 @@ impl Part {
         self.ios = self.ios.beside(other.ios);
     }
 
-    /// IOPS, and bytes per second, of so many processes.
+    /// IOPS, and bytes per second, of this many processes.
     fn rates(&self, processes: u32) -> Vec<(&'static str, qd1_model::Estimate)> {
         let bw = self.bw.of_sum(self.bytes_per_second / 1024.0, processes);
         let mut figures = Vec::new();
@@ -205,7 +208,7 @@ impl Part {
         mean.into_iter().chain(figures::percentiles(&self.percentiles, self.n))
     }
 
-    /// Samples of its IOPS, or of what moves with them.
+    /// Samples of its IOPS, or of a figure proportional to them.
     fn samples(&self, processes: u32) -> Samples {
         if self.ios.count > 0.0 {
             self.ios.of_sum(self.iops, processes)
@@ -215,8 +218,8 @@ impl Part {
     }
 }
 
-/// Leaves those percentiles of `list`, of `n` operations, that `other` has about as they are: a percentile of both lies between
-/// theirs.
+/// Keeps those percentiles of `list`, of `n` operations, that are about the same in `other`: the combined percentile
+/// lies between the two.
 fn common(list: &mut Vec<(f64, f64)>, n: u64, other: &[(f64, f64)], more: u64, notes: &mut Vec<String>) {
     if n == 0 || more == 0 {
         if n == 0 {

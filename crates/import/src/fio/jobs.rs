@@ -1,5 +1,5 @@
-//! The jobs of a run, and where the next run begins: a job that comes again may be another process, a later report of the same one,
-//! another test of that name, or a repeat.
+//! The jobs of a run, and where the next run begins: a job that appears again may be another process, a later report of
+//! the same one, another test with that name, or a repeat.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use qd1_model::measured::{Does, Measured, MeasuredStep};
 use super::job::Job;
 use crate::gathered::{Gathered, STEPS_MAX, TooMuch, note, short};
 
-/// Said of reports that were printed along the way.
-pub(super) const SEVERAL: &str = "several reports of one run: the last one counts";
-/// The name of what all hosts did together.
+/// Note about reports that were printed along the way.
+pub(super) const SEVERAL: &str = "several reports of one run: only the last one is used";
+/// The name fio uses for all hosts together.
 const ALL_CLIENTS: &str = "All clients";
-/// How far runtimes of processes that ran beside each other may lie apart, relative and ms.
+/// How much the runtimes of processes that ran at the same time may differ, relative and in ms.
 const SAME_RUNTIME: f64 = 0.02;
 const SAME_RUNTIME_MS: f64 = 50.0;
 
 /// A job of a run, the sum of its processes.
 struct Entry {
     job: Job,
-    /// In which of fio's invocations.
+    /// Which of fio's invocations it belongs to.
     invocation: u64,
     /// Runtime, ms, operations and process of the first of its processes.
     first: (f64, u64, Option<u64>),
@@ -27,9 +27,9 @@ struct Entry {
     name: String,
 }
 
-/// What a job is to one of the same name that came before.
+/// How a job relates to an earlier one of the same name.
 enum Comes {
-    /// Another process, beside it.
+    /// Another process, at the same time.
     Beside,
     /// The same, later.
     Later,
@@ -47,7 +47,7 @@ impl Entry {
         let is_as_long = (now_ms - runtime_ms).abs() <= runtime_ms * SAME_RUNTIME + SAME_RUNTIME_MS;
         match job.pid {
             _ if is_longer && is_more && !is_other => Comes::Later,
-            // Where nothing tells processes apart, those that ran beside each other took as long.
+            // If nothing distinguishes processes, those that ran at the same time took equally long.
             None if !is_as_long => Comes::Again,
             _ => Comes::Beside,
         }
@@ -58,13 +58,13 @@ impl Entry {
 #[derive(Default)]
 pub(super) struct Jobs {
     entries: Vec<Entry>,
-    /// Where those of a name are.
+    /// The positions of the jobs of each name.
     places: HashMap<String, Vec<usize>>,
     notes: Vec<String>,
 }
 
 impl Jobs {
-    /// Adds a job of fio's invocation of that number, or returns it, where it is of another run.
+    /// Adds a job of fio's invocation with that number, or returns it if it belongs to another run.
     pub(super) fn add(&mut self, mut job: Job, invocation: u64) -> Result<Option<Job>, TooMuch> {
         job.joined = 1;
         let alike = self.places.get(&job.name).into_iter().flatten().copied();
@@ -105,7 +105,7 @@ impl Jobs {
         self.entries.is_empty()
     }
 
-    /// Returns their steps. Hosts measure at the same time: each has a step of its own beside the one of all.
+    /// Returns their steps. Hosts measure at the same time: each has its own step in addition to the one for all.
     pub(super) fn steps(mut self, missing: &mut Vec<String>) -> Vec<MeasuredStep> {
         self.name_hosts();
         let mut steps = Vec::with_capacity(self.entries.len());
@@ -116,7 +116,7 @@ impl Jobs {
         steps
     }
 
-    /// Calls jobs of several hosts by them, and what all did together by its job.
+    /// Names the jobs of several hosts after the hosts, and their sum after the job.
     fn name_hosts(&mut self) {
         let all = self.entries.iter().position(|entry| entry.job.name == ALL_CLIENTS);
         let hosts: Vec<&Entry> = self.entries.iter().filter(|entry| entry.job.name != ALL_CLIENTS).collect();
@@ -135,7 +135,7 @@ impl Jobs {
             let (name, engine, durable) = (first.job.name.clone(), first.job.engine.clone(), first.job.durable);
             let does = first.job.does.map(|does| Does { in_flight, ..does });
             let all = &mut self.entries[all];
-            // As if one process had all of them in flight.
+            // Treated as if one process had all of them in flight.
             (all.job.does, all.job.engine, all.job.durable) = (does, engine, durable);
             (all.job.processes, all.job.numjobs) = (1, 1);
             all.name = name;
@@ -151,17 +151,17 @@ impl Jobs {
     }
 }
 
-/// The runs of a text that has one job after another.
+/// The runs in a text that lists one job after another.
 #[derive(Default)]
 pub(super) struct Runs {
     jobs: Jobs,
-    /// What is known of the run besides its jobs.
+    /// What is known about the run besides its jobs.
     run: Measured,
     found: Gathered,
 }
 
 impl Runs {
-    /// Adds a job; `run` is what is known of its run.
+    /// Adds a job; `run` is what is known about its run.
     pub(super) fn add(&mut self, job: Job, invocation: u64, run: impl FnOnce() -> Measured) -> Result<(), TooMuch> {
         let Some(job) = self.jobs.add(job, invocation)? else {
             if self.run.tool.is_empty() {

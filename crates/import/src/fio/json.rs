@@ -1,5 +1,5 @@
-//! fio's JSON, of `--output-format=json` or `json+`, in any nesting: as it is, several documents after each other, in a list,
-//! inside another tool's JSON, or behind other text.
+//! fio's JSON, from `--output-format=json` or `json+`, in any nesting: on its own, several documents in a row, in a
+//! list, inside another tool's JSON, or after other text.
 
 use std::collections::HashMap;
 
@@ -14,34 +14,35 @@ use super::options::Options;
 use crate::figures::{self, NO_TIMES, Samples};
 use crate::gathered::{Gathered, TooMuch, note, short};
 
-/// The directions of a job; with `unified_rw_reporting` one of all.
+/// The directions of a job; with `unified_rw_reporting`, one for all.
 const DIRECTIONS: [(&str, OpClass); 4] =
     [("read", OpClass::Read), ("write", OpClass::Write), ("trim", OpClass::Trim), ("mixed", OpClass::Mixed)];
-/// Levels of nesting that are looked into for fio's documents.
+/// How many levels of nesting are searched for fio's documents.
 const DEPTH_MAX: usize = 8;
-/// How far apart the starts of two documents of one run may seem, s: fio rounds what has elapsed.
+/// How far apart the starts of two documents of one run may appear, s: fio rounds the elapsed time.
 const SAME_START_S: f64 = 1.6;
-/// How far a job's runtime may fall behind the clock from one report to the next, s.
+/// How far a job's runtime may lag behind the clock from one report to the next, s.
 const FURTHER_S: f64 = 0.6;
 
-/// One report of fio.
+/// One fio report.
 struct Report {
     times: Times,
     run: Measured,
 }
 
-/// When a report is from, s.
+/// The time of a report, s.
 #[derive(Clone, Copy)]
 struct Times {
     started: f64,
     /// Wall clock at its end.
     stamp: f64,
-    /// The longest of its jobs' runtimes.
+    /// The longest runtime of its jobs.
     runtime: f64,
 }
 
 impl Times {
-    /// Whether it is a later report of the same run: begun at the same time, and further by as much as time has passed.
+    /// Whether it is a later report of the same run: one that began at the same time and has advanced by the elapsed
+    /// time.
     fn go_on(self, earlier: Self) -> bool {
         let further = (self.stamp - earlier.stamp) - (self.runtime - earlier.runtime);
         (self.started - earlier.started).abs() < SAME_START_S && self.stamp > earlier.stamp && further.abs() < FURTHER_S
@@ -57,7 +58,7 @@ pub(crate) struct Runs {
     known: HashMap<String, Vec<Known>>,
 }
 
-/// A step that was reported.
+/// A reported step.
 struct Known {
     name: String,
     does: Option<Does>,
@@ -89,7 +90,7 @@ impl Runs {
                     known.times = times;
                     known.name.clone()
                 }
-                // One of the same name that does something else is another test.
+                // A step of the same name that does something else is another test.
                 None => {
                     let name = if all.is_empty() { step.name } else { format!("{}#{}", step.name, all.len() + 1) };
                     all.push(Known { name: name.clone(), does: step.does, times });
@@ -105,7 +106,7 @@ impl Runs {
     /// Returns them; `is_cut` says that the text ended within a report.
     pub(crate) fn gathered(mut self, is_cut: bool) -> Gathered {
         if let Some(last) = self.found.last().filter(|_| is_cut) {
-            note(&mut last.missing, "the file ends within a report, which is lost");
+            note(&mut last.missing, "the file ends in the middle of a report, which is not included");
         }
         self.found
     }
@@ -121,7 +122,7 @@ fn find_reports<'a>(value: &'a Value, depth: usize, found: &mut Vec<&'a Map<Stri
     }
 }
 
-/// Its jobs; of several hosts (`--client`) they have a name of their own.
+/// Its jobs; with several hosts (`--client`) they have a different key.
 fn jobs_of(map: &Map<String, Value>) -> Option<&[Value]> {
     let list = |key: &str| map.get(key).and_then(Value::as_array).map(Vec::as_slice);
     list("jobs").or_else(|| list("client_stats"))
@@ -151,7 +152,7 @@ fn read(report: &Map<String, Value>) -> Result<Report, TooMuch> {
     let is_named = |job: &&Value| job.get("jobname").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     for (at, value) in jobs.iter().filter(is_named).enumerate() {
         let options = Options { job: value.get("job options"), global };
-        // All jobs of a document ran at once, each as a process of its own.
+        // All jobs in a document ran at the same time, each as a separate process.
         found.add(Job { pid: Some(at as u64), ..job(value, &options) }, 0)?;
     }
     let steps = found.steps(&mut missing);
@@ -198,7 +199,7 @@ fn job(job: &Value, options: &Options<'_>) -> Job {
     }
 }
 
-/// Its directions. With `unified_rw_reporting=both` it has their sum as well.
+/// Its directions. With `unified_rw_reporting=both` it also has their sum.
 fn parts(job: &Value) -> Vec<Part> {
     let all = DIRECTIONS.iter().filter_map(|(key, class)| part(job.get(key)?, *class));
     let (mixed, each): (Vec<Part>, Vec<Part>) = all.partition(|part| part.class == Some(OpClass::Mixed));
@@ -207,7 +208,7 @@ fn parts(job: &Value) -> Vec<Part> {
 
 fn count(part: &Value) -> u64 {
     let ios = number(part, "total_ios");
-    // fio 2 had no such count.
+    // fio 2 did not have this count.
     if ios > 0.0 { ios as u64 } else { (number(part, "iops") * number(part, "runtime") / 1e3) as u64 }
 }
 
@@ -215,7 +216,7 @@ fn number(value: &Value, key: &str) -> f64 {
     value.get(key).and_then(Value::as_f64).filter(|number| figures::is_plausible(*number)).unwrap_or(0.0)
 }
 
-/// Reads a direction of a job; `None` where it did nothing.
+/// Reads a direction of a job; `None` if it did nothing.
 fn part(part: &Value, class: OpClass) -> Option<Part> {
     let n = count(part);
     let of = |mean: &str, deviation: &str, count: &str| Samples {
@@ -260,7 +261,7 @@ impl<'a> Latency<'a> {
         number(self.value, key) * self.scale
     }
 
-    /// (percent, ns): those that are listed, and of the others what the bins of json+ say.
+    /// (percent, ns): the listed ones, and the others from the bins of json+.
     fn percentiles(&self) -> Vec<(f64, f64)> {
         let list = self.value.get("percentile").and_then(Value::as_object);
         let entry = |(percent, value): (&String, &Value)| Some((percent.parse().ok()?, value.as_f64()? * self.scale));
@@ -269,7 +270,7 @@ impl<'a> Latency<'a> {
         listed.chain(of_bins).collect()
     }
 
-    /// [`QUANTILES`] of the bins of json+, ns; none where there are no bins.
+    /// [`QUANTILES`] from the bins of json+, ns; none if there are no bins.
     fn quantiles(&self) -> Vec<f64> {
         let bins = self.value.get("bins").and_then(Value::as_object);
         let entry = |(ns, count): (&String, &Value)| {

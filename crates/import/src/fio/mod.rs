@@ -1,4 +1,4 @@
-//! fio's results, whatever form they have: what jobs did and measured, and what belongs to one run.
+//! fio's results in any format: what jobs did and measured, and what belongs to one run.
 
 mod job;
 mod jobs;

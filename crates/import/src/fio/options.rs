@@ -1,4 +1,4 @@
-//! What fio's options say of a job.
+//! What fio's options say about a job.
 
 use qd1_model::measured::Does;
 use qd1_model::plan::Rw;
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::job::Durable;
 
-/// Bytes of an option's value that is looked at.
+/// Maximum number of bytes of an option's value that are read.
 const OPTION_MAX: usize = 1024;
-/// Engines with which one request is in flight, whatever `iodepth` says.
+/// Engines that have one request in flight, whatever `iodepth` says.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
-/// fio's own engine on Linux.
+/// fio's default engine on Linux.
 const ENGINE: &str = "psync";
 
 /// The options of a job, its own before the global ones.
@@ -20,7 +20,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Whether it is known what was asked for: a job without options of its own has the global ones.
+    /// Whether the request is known: a job without its own options has the global ones.
     fn are_known(&self) -> bool {
         let has_any = |options: &Value| options.as_object().is_some_and(|options| !options.is_empty());
         self.job.is_some() || self.global.is_some_and(has_any)
@@ -28,11 +28,11 @@ impl<'a> Options<'a> {
 
     pub(super) fn text(&self, name: &str) -> Option<&'a str> {
         let of = |options: Option<&'a Value>| options?.get(name)?.as_str();
-        // Every job looks at those that are global.
+        // Every job uses the global options.
         of(self.job).or_else(|| of(self.global)).filter(|value| value.len() <= OPTION_MAX)
     }
 
-    /// Whether a switch is on; one without a value is.
+    /// Whether a switch is on; without a value it is.
     fn is_set(&self, name: &str) -> bool {
         self.text(name).is_some_and(|value| value != "0")
     }
@@ -72,13 +72,13 @@ impl<'a> Options<'a> {
         self.text("ioengine").unwrap_or_default()
     }
 
-    /// Requests in flight of one process.
+    /// Requests in flight in one process.
     fn in_flight(&self) -> u32 {
         let engine = self.text("ioengine").unwrap_or(ENGINE);
         depth(engine, self.number("iodepth").unwrap_or(1))
     }
 
-    /// Whether the page cache is bypassed: `buffered` is `direct` the other way round.
+    /// Whether the page cache is bypassed: `buffered` is the opposite of `direct`.
     fn is_direct(&self) -> bool {
         match self.text("direct") {
             Some(_) => self.is_set("direct"),
@@ -86,7 +86,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Percent of reads of a job that reads and writes.
+    /// Percentage of reads in a job that reads and writes.
     fn rwmixread(&self) -> Option<u8> {
         let percent = |name: &str| self.number(name).map(|percent| percent.min(100) as u8);
         percent("rwmixread").or_else(|| Some(100 - percent("rwmixwrite")?))
@@ -107,7 +107,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// What one process does; `None` where that is not known, or more than can be put so.
+    /// What one process does; `None` if that is unknown, or cannot be expressed this way.
     pub(super) fn does(&self) -> Option<Does> {
         let has_more = ["rate_iops", "rate", "bssplit", "bsrange", "thinktime", "zonemode", "random_distribution"]
             .iter()
@@ -127,7 +127,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Requests in flight of an engine that is asked for so many.
+/// Requests in flight with an engine if this many are requested.
 pub(super) fn depth(engine: &str, asked: u32) -> u32 {
     if SYNCHRONOUS.contains(&engine) { 1 } else { asked }
 }
@@ -144,7 +144,7 @@ pub(super) fn rw(text: &str) -> Option<Rw> {
     })
 }
 
-/// What does so with blocks of so many bytes, the rest as fio has it by itself.
+/// Work of this kind with blocks of this many bytes, with fio's defaults for the rest.
 pub(super) fn does(rw: Rw, block: u32) -> Does {
     Does { rw, rwmixread: mixed(rw, 50), block, in_flight: 1, commits: false, sync_every: 0, direct: None }
 }
@@ -158,8 +158,8 @@ fn mixed(rw: Rw, percent: u8) -> u8 {
     }
 }
 
-/// A size as fio takes it, bytes; `None` for what is no single size. By itself `k` is 1,024 to fio and `KiB` 1,000;
-/// `kb_base=1000` turns that round (HOWTO, "Parameter types").
+/// A size as fio reads it, bytes; `None` if it is not a single size. By default, `k` is 1,024 in fio and `KiB` is
+/// 1,000; `kb_base=1000` reverses that (HOWTO, "Parameter types").
 pub(crate) fn bytes(text: &str, is_base_1000: bool) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! fio's normal report, of versions 2 and 3.
+//! fio's normal report, versions 2 and 3.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use super::options;
 use crate::figures::{NO_TIMES, Samples};
 use crate::gathered::{Gathered, STEPS_OF_ALL_MAX, TooMuch, short};
 
-/// Least value of a percentile in its unit: below, rounding to whole ones is more than 5 % of it.
+/// Smallest usable value of a percentile in its unit: below it, rounding to whole units is an error of more than 5 %.
 const DIGITS_MIN: f64 = 10.0;
-/// Directions of a job, and percentiles of one, that are read: fio has no more.
+/// Maximum number of directions of a job, and of percentiles of one, that are read: fio has no more.
 const PARTS_MAX: usize = 3;
 const PERCENTILES_MAX: usize = 64;
 
-/// Letters of a host's name that are read.
+/// Maximum length of a host's name that is read.
 const HOST_MAX: usize = 256;
 /// Rates below this, per second, are printed with too few digits.
 const IOPS_ROUNDED: f64 = 100.0;
 
-/// Returns the runs of a report; a job that comes again in another invocation is another run.
+/// Returns the runs of a report; a job that appears again in another invocation is another run.
 pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
     let mut reader = Reader::default();
     text.lines().try_for_each(|line| reader.line(line))?;
@@ -32,7 +32,7 @@ pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
 
 /// What a line like `name: (g=0): rw=randread, bs=..., ioengine=libaio, iodepth=16` announces.
 struct Announced {
-    /// fio's number of its group.
+    /// fio's number for its group.
     group: String,
     does: Option<Does>,
     engine: String,
@@ -43,7 +43,7 @@ struct Announced {
 enum Of {
     Part,
     Syncs,
-    /// Of less than a whole request (`slat`), or of what is known as a whole.
+    /// Of only part of a request (`slat`), or of something known only as a whole.
     Nothing,
 }
 
@@ -58,17 +58,17 @@ struct Block {
 #[derive(Default)]
 struct Reader {
     version: String,
-    /// By their names; the last of a name counts.
+    /// By name; the last one of a name is used.
     announced: HashMap<String, Announced>,
-    /// Of which invocation of fio the lines are, and whether it has printed all that it prints of its jobs.
+    /// Which fio invocation the lines belong to, and whether it has printed everything about its jobs.
     invocation: u64,
     is_ended: bool,
-    /// Where the jobs ran that are read (`--client`).
+    /// Where the jobs being read ran (`--client`).
     host: String,
     block: Option<Block>,
     /// The list of percentiles being read, and its unit in ns.
     list: Option<(Of, f64)>,
-    /// Whether the last direction has percentiles of the whole latency, beside those from the completion alone.
+    /// Whether the last direction has percentiles of the total latency, in addition to those of the completion latency.
     has_whole: bool,
     runs: Runs,
 }
@@ -81,7 +81,7 @@ impl Reader {
         }
         let trimmed = line.trim();
         if let Some((name, announced)) = announced(trimmed) {
-            // All jobs are announced before the first has results, but for those of several hosts.
+            // All jobs are announced before the first one has results, except with several hosts.
             if self.is_ended || self.block.is_some() && self.host.is_empty() {
                 self.end_job()?;
                 self.begin_invocation();
@@ -95,7 +95,7 @@ impl Reader {
             self.begin_invocation();
             self.version = version;
         } else if let Some(version) = line.strip_prefix("hostname=").and_then(|rest| rest.split("fio=").nth(1)) {
-            // What a client says of itself.
+            // What a client says about itself.
             short(version.split(',').next().unwrap_or_default()).clone_into(&mut self.version);
         } else if let Some(block) = self.begin(trimmed) {
             self.end_job()?;
@@ -110,7 +110,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether such a line can be fio's version: a number alone only where jobs were announced and none has results.
+    /// Whether this line can be fio's version: a bare number only if jobs have been announced and none has results.
     fn may_have_version(&self, line: &str) -> bool {
         line.starts_with("fio") || self.block.is_none() && !self.announced.is_empty()
     }
@@ -161,7 +161,8 @@ impl Reader {
         } else if trimmed.starts_with("bw (") && trimmed.contains("avg=") {
             if let Some(part) = job.parts.last_mut() {
                 let samples = field(trimmed, "samples=");
-                // fio 2 does not say how many: one each half second, of each process, which are not told apart here.
+                // fio 2 does not say how many: one every half second for each process, which are not distinguished
+                // here.
                 let count = if samples > 0.0 { samples } else { part.runtime_ms / 500.0 };
                 part.bw = Samples { count, mean: field(trimmed, "avg="), deviation: field(trimmed, "stdev=") };
             }
@@ -195,7 +196,7 @@ impl Reader {
         Some(Block { job, issued: [0; 4] })
     }
 
-    /// Whether another job of the group was announced with something else to do.
+    /// Whether another job of the group was announced with different work.
     fn is_of_unlike(&self, group: &str, does: Option<Does>) -> bool {
         let mut of_group = self.announced.values().filter(|other| other.group == group);
         of_group.any(|other| other.does != does)
@@ -218,13 +219,13 @@ impl Reader {
 }
 
 impl Block {
-    /// Returns it as a job, with what was counted of it.
+    /// Returns it as a job with its counts.
     fn job(self) -> Job {
         let Self { mut job, issued } = self;
         let [reads, writes, trims, syncs] = issued;
-        // Cut off, with the end of the report.
+        // The end of the report was cut off.
         let is_counted = issued.iter().any(|count| *count > 0);
-        // Each write was followed by a sync where there are as many of them, the last perhaps without.
+        // Each write was followed by a sync if there are equally many, except perhaps the last.
         let commits = writes > 0 && syncs > 0 && syncs + 1 >= writes && syncs <= writes + 1;
         job.durable = if commits { Durable::BySync } else { Durable::No };
         job.sync_count = syncs;
@@ -240,12 +241,12 @@ impl Block {
             }
             part.bw = part.bw.of_sum(part.bytes_per_second / 1024.0, job.processes);
             let exact = if part.runtime_ms > 0.0 { part.n as f64 * 1e3 / part.runtime_ms } else { 0.0 };
-            // A half a second is printed as none.
+            // Half an operation per second is printed as zero.
             if part.iops < IOPS_ROUNDED && (exact - part.iops).abs() <= 1.0 {
                 part.iops = exact;
             }
         }
-        // What `unified_rw_reporting=both` counts a second time it prints without a rate.
+        // What `unified_rw_reporting=both` counts twice is printed without a rate.
         job.parts.retain(|part| part.iops > 0.0 || part.bytes_per_second > 0.0);
         job
     }
@@ -260,7 +261,7 @@ fn of_host(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// fio's version, of a line that is nothing else: `fio-3.33`, `fio 2.0.7`, and `2.0.8` of versions before 2.1.
+/// fio's version, from a line with nothing else: `fio-3.33`, `fio 2.0.7`, or `2.0.8` in versions before 2.1.
 fn version(line: &str) -> Option<String> {
     let number = line.strip_prefix("fio-").or_else(|| line.strip_prefix("fio ")).unwrap_or(line);
     let is_number = number.starts_with(|letter: char| letter.is_ascii_digit()) && !number.contains(' ');
@@ -268,7 +269,7 @@ fn version(line: &str) -> Option<String> {
     (is_number && (line.starts_with("fio-") || is_plain)).then(|| format!("fio-{}", short(number)))
 }
 
-/// Reads what a job is announced with.
+/// Reads a job's announcement.
 fn announced(line: &str) -> Option<(&str, Announced)> {
     let (name, rest) = line.split_once(": (g=")?;
     let of = |key: &str| rest.split(key).nth(1).map(|value| value.split(", ").next().unwrap_or(value).trim());
@@ -335,7 +336,7 @@ fn direction(line: &str) -> Option<Part> {
     })
 }
 
-/// A number with fio's k or M behind it.
+/// A number followed by fio's k or M.
 fn scaled(text: &str) -> f64 {
     let (number, unit) = split(text);
     number
@@ -386,7 +387,7 @@ fn unit_ns(unit: &str) -> f64 {
     }
 }
 
-/// Whose percentiles follow, and their unit, ns: `clat percentiles (msec):`.
+/// Which latency's percentiles follow, and their unit, ns: `clat percentiles (msec):`.
 fn percentile_list(line: &str) -> Option<(&str, f64)> {
     let (whose, rest) = line.split_once(" percentiles (")?;
     Some((whose, unit_ns(rest.split(')').next().unwrap_or_default())))
@@ -397,7 +398,7 @@ fn percentiles(line: &str, unit_ns: f64) -> impl Iterator<Item = (f64, f64)> + '
     let entry = move |entry: &str| {
         let (percent, value) = entry.split_once("th=[")?;
         let value = value.trim_end_matches(']').trim().parse::<f64>().ok()?;
-        // In whole units: of 1 ms it may be a half or one and a half.
+        // In whole units: 1 ms may be half a millisecond or one and a half.
         (value >= DIGITS_MIN).then_some((percent.trim().parse().ok()?, value * unit_ns))
     };
     line.trim_start_matches('|').split(',').filter_map(move |part| entry(part.trim().trim_end_matches(']')))

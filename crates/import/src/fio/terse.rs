@@ -8,13 +8,13 @@ use super::jobs::Runs;
 use crate::figures::{NO_TIMES, Samples, is_plausible};
 use crate::gathered::{Gathered, TooMuch, short};
 
-/// Fields of a line before those of the reads; version 2 does not say which fio wrote it.
+/// Number of fields in a line before those of the reads; version 2 does not say which fio wrote it.
 const HEAD: usize = 5;
 const HEAD_OF_2: usize = 4;
 /// Fields of a direction up to version 4, and the more that version 5 has: samples, and IOPS over time.
 const FIELDS: usize = 41;
 const MORE_OF_5: usize = 6;
-/// Fields of a line that are looked at.
+/// Maximum number of fields in a line that are read.
 const FIELDS_MAX: usize = HEAD + 3 * (FIELDS + MORE_OF_5);
 /// Fields within those of a direction.
 const BANDWIDTH: usize = 1;
@@ -26,15 +26,16 @@ const BANDWIDTH_MEAN: usize = 39;
 const BANDWIDTH_DEVIATION: usize = 40;
 const BANDWIDTH_SAMPLES: usize = 41;
 
-/// Returns the runs of the terse lines of a text: lines of one job are its processes where they took as long, and later reports of
-/// it where they go on.
+/// Returns the runs in the terse lines of a text: lines of one job are its processes if they took equally long, and
+/// later reports of it if they continue it.
 pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
     let mut found = Runs::default();
     for (tool, job) in text.lines().filter_map(line) {
         let missing = [
             NO_TIMES,
-            "a terse line does not say what the job did: it is compared by its name",
-            "terse lines of one job and as long a time are taken for its processes, and added up: of repeats each file has one",
+            "a terse line does not say what the job did, so it is compared by its name",
+            "terse lines with the same job and run time are assumed to be its processes and are added up; put repeats \
+             in separate files",
         ];
         let missing = missing.map(str::to_owned).to_vec();
         let run = || Measured { tool, missing, is_without_course: true, ..Measured::default() };
@@ -53,7 +54,7 @@ fn line(line: &str) -> Option<(String, Job)> {
         return None;
     }
     let each = if version == 5 { FIELDS + MORE_OF_5 } else { FIELDS };
-    // Each has its list of percentiles. With `unified_rw_reporting` there is one, of all that the job did.
+    // Each direction has its list of percentiles. With `unified_rw_reporting` there is one for everything the job did.
     let percentiles = fields.iter().filter(|field| field.contains("%=")).count();
     let classes: &[OpClass] = match percentiles / PERCENTILES.len() {
         1 => &[OpClass::Mixed],
@@ -77,7 +78,8 @@ fn part(fields: &[&str], class: OpClass, version: u32) -> Option<Part> {
         if is_plausible(number) { number } else { 0.0 }
     };
     let (stated, runtime_ms, rate) = (number(IOPS), number(RUNTIME_MS), number(BANDWIDTH));
-    // Whole numbers of IOPS: the number of operations to about a part in that. Less than one a second is printed as none.
+    // IOPS are whole numbers, so the number of operations is known to about one part in that. Less than one per second
+    // is printed as zero.
     let n = if stated > 0.0 { (stated * runtime_ms / 1e3) as u64 } else { u64::from(rate > 0.0) };
     let entry = |text: &&str| {
         let (percent, value) = text.split_once("%=")?;

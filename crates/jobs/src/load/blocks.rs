@@ -4,7 +4,7 @@ use qd1_fio::FioJob;
 
 use super::rng::Rng;
 
-/// Draws before the rest of a file is taken to be too small for all but the least block.
+/// Number of draws after which the rest of a file is considered too small for all but the smallest block.
 const TRIES: u32 = 64;
 
 /// The block sizes of one direction.
@@ -48,7 +48,7 @@ impl Blocks {
         Self::Split { min, table }
     }
 
-    /// The least block, bytes.
+    /// The smallest block, bytes.
     pub(super) fn min(&self) -> u32 {
         match self {
             Self::Fixed(min) | Self::Range { min, .. } | Self::Split { min, .. } => *min,
@@ -60,7 +60,7 @@ impl Blocks {
         matches!(self, Self::Fixed(_))
     }
 
-    /// A size of at most `room` bytes; `None` where not even the least block fits.
+    /// A size of at most `room` bytes; `None` if not even the smallest block fits.
     #[inline]
     pub(super) fn draw(&self, rng: &mut Rng, room: u64) -> Option<u32> {
         if let Self::Fixed(len) = self {
@@ -69,7 +69,7 @@ impl Blocks {
         if u64::from(self.min()) > room {
             return None;
         }
-        // Drawn again until it fits, as fio does, so that the sizes that fit keep their proportions.
+        // Redrawn until it fits, as in fio, so that the sizes that fit keep their proportions.
         let fitting = (0..TRIES).map(|_| self.any(rng)).find(|len| u64::from(*len) <= room);
         Some(fitting.unwrap_or(self.min()))
     }

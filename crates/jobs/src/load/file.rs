@@ -7,13 +7,13 @@ use super::order::{Choice, Grid, Order};
 use super::rng::Rng;
 use super::{Extent, TRIM, WRITE};
 
-/// Where a job is in one file. Positions are bytes of the file, one for each direction: in a mix reads and writes each
-/// go through the file, as in fio.
+/// A job's positions in one file, in bytes, one for each direction: in a mix, reads and writes each go through the
+/// file, as in fio.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     start: u64,
     end: u64,
-    /// Where positions count from: the start, or that of the zone.
+    /// What positions are relative to: the start of the file, or of the zone.
     base: u64,
     /// Bytes from the base in which random offsets lie.
     span: u64,
@@ -22,7 +22,7 @@ pub(super) struct File {
     last_start: [u64; 3],
     /// A trimmed block waits for its write.
     owes_write: bool,
-    /// It continued at its start since this was last asked.
+    /// Whether it wrapped to its start since this was last queried.
     pub(super) wrapped: bool,
     order: Order,
 }
@@ -73,17 +73,18 @@ impl File {
     pub(super) fn went(&mut self, direction: usize, offset: u64, len: u32) {
         self.last[direction] = offset + u64::from(len);
         self.last_start[direction] = offset;
-        // Where trims are longer than writes, several writes follow one trim.
+        // If trims are longer than writes, several writes follow one trim.
         self.owes_write = direction == TRIM || self.last_start[WRITE] != self.last_start[TRIM];
     }
 
-    /// The block after the last one of this direction, `skip` bytes further on; `None` at the end. With `wrap` it goes
-    /// on at the start.
+    /// The block after the last one of this direction, `skip` bytes further on; `None` at the end. With `wrap` it
+    /// continues at the start.
     ///
-    /// With a skip the end is not always the end: a place so far on that it is beyond the end even when counted from
-    /// the start of the file, not of the extent, goes on at the start, and one below the start goes on that far below
-    /// the end; a block that ends there, or does not fit, is the last. So does fio, whose count of bytes then ends the
-    /// round. (With `offset` fio goes on as far from there as the offset, which nobody can want.)
+    /// With a skip the end is not always final: an offset so large that it is past the end even when counted from the
+    /// start of the file, not of the extent, continues at the start, and one before the start continues the same
+    /// distance before the end; a block that ends there, or does not fit, is the last. fio does the same, and its count
+    /// of bytes then ends the round. (With `offset`, fio continues as far from there as the offset, which nobody can
+    /// want.)
     #[inline]
     pub(super) fn sequential(
         &mut self,
@@ -112,7 +113,7 @@ impl File {
         Some((offset, grid.blocks[direction].draw(rng, self.end.saturating_sub(offset))?))
     }
 
-    /// A random block; `None` when all were visited. With `wrap` all are free again then.
+    /// A random block; `None` when all have been visited. With `wrap`, all are then free again.
     #[inline]
     pub(super) fn random(
         &mut self,
@@ -134,8 +135,8 @@ impl File {
 
 /// `zonemode=strided`: `size` bytes of requests within `range` bytes, then on to the next range, `skip` bytes after it.
 ///
-/// The bytes are those of all files and directions together, and the file whose turn it is when they are enough moves
-/// on: with several files they move unevenly, as in fio.
+/// The bytes of all files and directions are counted together, and the file being accessed when the count is reached
+/// moves on: several files move unevenly, as in fio.
 #[derive(Clone, Debug)]
 pub(super) struct Strided {
     size: u64,
@@ -157,7 +158,8 @@ impl Strided {
         self.bytes = 0;
     }
 
-    /// Before a request: the next zone where this one is done. A zone that takes more bytes than it has starts again.
+    /// Called before a request: moves to the next zone if this one is done. A zone that takes more bytes than it has
+    /// starts again.
     pub(super) fn enter(&mut self, file: &mut File, direction: usize, grid: &Grid, rng: &mut Rng) {
         if self.bytes >= self.size {
             self.bytes = 0;

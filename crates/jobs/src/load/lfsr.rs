@@ -1,4 +1,4 @@
-//! `random_generator=lfsr`: a shift register that visits each block once and remembers nothing but where it is.
+//! `random_generator=lfsr`: a shift register that visits each block once and stores only its current state.
 //!
 //! A Galois register of `n` bits whose taps are a primitive polynomial goes through all of `1..2^n` before it comes
 //! back. Blocks are the states less one; states beyond the last block are stepped over (cycle walking), which costs
@@ -78,8 +78,8 @@ const TAPS: [u64; 63] = [
     0x916A_1AA8_C1BD_B6AB,
 ];
 
-/// Each of `0..len` once. The seed says where it starts and how far all blocks are turned, so that clones of a job do
-/// not run after each other.
+/// Each of `0..len` once. The seed determines where it starts and by how much all blocks are rotated, so that clones of
+/// a job do not follow each other.
 #[derive(Clone, Debug)]
 pub(super) struct Lfsr {
     len: u64,
@@ -98,7 +98,7 @@ impl Lfsr {
         Self { len, taps, state: seed % some + 1, turn: mix(seed, 0) % some, left: len }
     }
 
-    /// The next block, until each was there.
+    /// The next block, until each has been visited.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u64> {
         self.left = self.left.checked_sub(1)?;

@@ -1,12 +1,12 @@
-//! Which blocks were visited: one bit each, and a summary of every 64 words above, so that the next free block is found
-//! in as many steps as there are levels even where almost all are taken.
+//! Which blocks have been visited: one bit each, and above them levels that summarize 64 words at a time, so that the
+//! next free block is found in as many steps as there are levels, even if almost all are taken.
 
 /// A map of `0..len`, all free at first. One bit a block and a 63rd part of that for the summaries.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     len: u64,
     free: u64,
-    /// The lowest level has a bit for each block; in the others a bit is set where the word below is full.
+    /// The lowest level has a bit for each block; in the others a bit is set if the word below is full.
     levels: Vec<Vec<u64>>,
 }
 
@@ -27,19 +27,19 @@ impl Map {
         map
     }
 
-    /// Frees everything; from now on `0..len` counts, which is not more than the map was made for.
+    /// Frees everything; from now on the map covers `0..len`, which must not exceed its original size.
     pub(super) fn clear(&mut self, len: u64) {
         (self.len, self.free) = (len, len);
         let mut bits = len;
         for level in &mut self.levels {
             level.fill(0);
-            // What lies beyond the end is never free.
+            // Blocks beyond the end are never free.
             let word = (bits / 64) as usize;
             if let Some(tail) = level.get_mut(word) {
                 *tail = u64::MAX << (bits % 64);
             }
             level.iter_mut().skip(word + 1).for_each(|word| *word = u64::MAX);
-            // A word is full from the start where all of it lies beyond the end.
+            // A word that lies entirely beyond the end is full from the start.
             bits = bits.div_ceil(64);
         }
     }
@@ -74,7 +74,7 @@ impl Map {
         Some(found)
     }
 
-    /// Takes up to `most` free blocks in a row from `first`, which is free, and says how many.
+    /// Takes up to `most` consecutive free blocks from `first`, which is free, and returns how many.
     pub(super) fn take(&mut self, first: u64, most: u64) -> u64 {
         let mut taken = 0;
         while taken < most && first + taken < self.len && !self.is_taken(first + taken) {

@@ -1,16 +1,16 @@
-//! What a job's next request is: direction, file, offset and size, drawn from the job's options. Pure and seeded.
+//! Draws a job's next request: direction, file, offset and size, according to the job's options. Pure and seeded.
 //!
 //! ```text
 //! direction (mix) -> Service (file) -> Strided (zone) -> File (sequential) | Order (random) -> Blocks (size)
 //! ```
 //!
-//! What fio does in a fixed order, this does in the same order, request by request (tests/load.rs runs both side by
-//! side). What fio draws is drawn here from other generators: the same shares and the same guarantees, other offsets.
+//! Where fio's order is fixed, the order here is the same, request by request (tests/load.rs runs both side by side).
+//! Where fio draws randomly, this draws from other generators, with the same shares and guarantees but other offsets.
 //!
-//! Where it ends: a file is done where fio calls it done, which is when the least block no longer fits behind the last
-//! one or all blocks were visited; a round is done with its last file. Loads that can go on for ever (random without a
-//! map, popularity, `rw=read:8k`, zones) are ended by the caller's count of bytes, which is [`JobLoad::round_bytes`]
-//! where the job says nothing else.
+//! When it ends: a file is done when fio calls it done, which is when the smallest block no longer fits after the last
+//! one or all blocks have been visited; a round is done with its last file. Loads that could go on forever (random
+//! without a map, popularity, `rw=read:8k`, zones) are ended by the caller's count of bytes, which is
+//! [`JobLoad::round_bytes`] unless the job says otherwise.
 
 mod blocks;
 mod file;
@@ -76,12 +76,12 @@ pub struct JobLoad {
     service: Service,
     /// Requests until the next random offset.
     run_left: u32,
-    /// `trimwrite`: the request that [`JobLoad::direction`] had to draw.
+    /// `trimwrite`: the request that [`JobLoad::direction`] already had to draw.
     drawn: Option<Option<JobRequest>>,
-    /// A write takes the place and the size of the trim before it.
+    /// A write takes the offset and size of the preceding trim.
     writes_what_was_trimmed: bool,
     round_bytes: u64,
-    /// A file went on at its start within the round.
+    /// A file wrapped to its start within the round.
     wrapped: bool,
 
     seed: u64,
@@ -98,7 +98,7 @@ fn generators(seed: u64) -> [Rng; 3] {
 }
 
 impl JobLoad {
-    /// The requests of `job` in `files`, of which the first 65,536 count. Clones need seeds of their own.
+    /// The requests of `job` in `files`, of which only the first 65,536 are used. Each clone needs its own seed.
     pub fn new(job: &FioJob, files: &[Extent], seed: u64) -> Self {
         let files = &files[..files.len().min(1 << 16)];
         let grid = Grid::new(job);
@@ -115,8 +115,8 @@ impl JobLoad {
         let opened = files.iter().map(file).collect();
         let all: u64 = files.iter().fold(0, |sum, extent| sum.saturating_add(extent.length));
         let trims_first = matches!(job.rw.kind, RwKind::Trimwrite | RwKind::Randtrimwrite);
-        // In order, the offsets follow by themselves where all sizes are equal. Sizes of their own for trims and writes
-        // are kept: several writes may follow one trim.
+        // In sequential order the offsets match on their own if all sizes are equal. Different sizes for trims and
+        // writes are kept: several writes may follow one trim.
         let drawn_alike = grid.blocks[WRITE] == grid.blocks[TRIM] && !grid.blocks[WRITE].is_fixed();
         let writes_what_was_trimmed =
             job.rw.kind == RwKind::Randtrimwrite || (job.rw.kind == RwKind::Trimwrite && drawn_alike);
@@ -144,13 +144,13 @@ impl JobLoad {
             place,
             choose,
         };
-        // Files took random numbers to be made; a round that is repeated must not need to.
+        // Creating the files consumed random numbers; a repeated round must not do so again.
         [load.mix, load.place, load.choose] = generators(seed);
         load.rewind();
         load
     }
 
-    /// The direction that the mix wants next. A mix is drawn anew with each call; no offset is used up.
+    /// The direction that the mix wants next. A mix is redrawn at each call; no offset is used up.
     #[inline]
     pub fn direction(&mut self) -> usize {
         match self.kind {
@@ -176,9 +176,9 @@ impl JobLoad {
 
     /// The next request of this direction; `None` when the round has nothing left.
     ///
-    /// With `trimwrite` the request has the direction that [`Self::direction`] says, whatever is asked. With
-    /// `time_based`, and where files are chosen by popularity, files start again where they end, as in fio, and there
-    /// is no end but a file that is too small.
+    /// With `trimwrite` the request has the direction that [`Self::direction`] returns, whatever is requested. With
+    /// `time_based`, and if files are chosen by popularity, files restart when they end, as in fio, and only a file
+    /// that is too small ends the round.
     #[inline]
     pub fn next(&mut self, direction: usize) -> Option<JobRequest> {
         match self.kind {
@@ -187,8 +187,8 @@ impl JobLoad {
         }
     }
 
-    /// A new round: files from their start, nothing visited. With `randrepeat` it has the same random numbers again,
-    /// as in fio, else others.
+    /// A new round: files from their start, nothing visited. With `randrepeat` it repeats the same random numbers, as
+    /// in fio; otherwise it uses others.
     pub fn restart(&mut self) {
         self.round += 1;
         let seed = if self.randrepeat { self.seed } else { mix(self.seed, 16 + self.round) };
@@ -196,13 +196,13 @@ impl JobLoad {
         self.rewind();
     }
 
-    /// Whether a file went on at its start within the round since this was asked last.
+    /// Whether a file wrapped to its start within the round since this was last queried.
     #[inline]
     pub fn take_wrapped(&mut self) -> bool {
         std::mem::take(&mut self.wrapped)
     }
 
-    /// Bytes of one round: those of all files, and twice as many where each block is trimmed and then written.
+    /// Bytes of one round: those of all files, or twice as many if each block is trimmed and then written.
     pub fn round_bytes(&self) -> u64 {
         self.round_bytes
     }
@@ -248,7 +248,7 @@ impl JobLoad {
         }
         if !self.kind.is_random() {
             let skip = if let Sequence::Skip(skip) = self.sequence { skip } else { 0 };
-            // As in fio: of several files each is done at its end, and the next round begins with the first.
+            // As in fio: with several files, each is done at its end, and the next round begins with the first.
             let wrap = self.wrap && (self.is_alone || self.service.is_skewed());
             return file.sequential(grid, direction, skip, wrap, rng);
         }
@@ -257,13 +257,13 @@ impl JobLoad {
             self.run_left = if starts { length.max(1) } else { self.run_left } - 1;
         }
         if !(starts && rng.percent(self.percentage_random[direction])) {
-            // At the end of the file it goes on at random.
+            // At the end of the file it continues at a random offset.
             let followed = file.sequential(grid, direction, 0, self.wrap, rng);
             if followed.is_some() {
                 return followed;
             }
         }
-        // A zone is left by its bytes only: when all of its blocks were visited, it starts again.
+        // A zone is left only after its bytes: when all of its blocks have been visited, it starts again.
         file.random(choice, grid, direction, self.wrap || self.zone.is_some(), rng)
     }
 }

@@ -13,13 +13,13 @@ use super::skew::{Skew, Zones};
 /// How a job's random offsets are drawn.
 #[derive(Clone, Debug)]
 pub(super) enum Choice {
-    /// Any block as likely as another; blocks may come again.
+    /// Every block is equally likely; blocks may repeat.
     Uniform,
     /// Each block once, all of one size: a permutation, which needs no map.
     Once,
     /// Each block once, by a shift register.
     Lfsr,
-    /// Each part once, whatever the sizes: a map, as fio's.
+    /// Each part once, whatever the sizes: a map like fio's.
     Map,
     /// By popularity.
     Skewed(std::sync::Arc<Distribution>),
@@ -32,7 +32,7 @@ pub(super) enum Choice {
 pub(super) struct Grid {
     pub(super) blocks: [Blocks; 3],
     pub(super) ba: [u64; 3],
-    /// The least block of all directions that the job uses, bytes: what a map counts.
+    /// The smallest block of all directions that the job uses, bytes: the unit of a map.
     pub(super) unit: u64,
 }
 
@@ -48,7 +48,7 @@ impl Grid {
         Self { blocks, ba, unit }
     }
 
-    /// Places for the least block of a direction among so many bytes.
+    /// How many places there are for the smallest block of a direction in this many bytes.
     #[inline]
     fn count(&self, direction: usize, bytes: u64) -> u64 {
         let (ba, min) = (self.ba[direction], u64::from(self.blocks[direction].min()));
@@ -68,7 +68,7 @@ impl Choice {
             return Self::Lfsr;
         }
         let used = || (0..3).filter(|direction| job.rw.kind.directions()[*direction]);
-        // As in fio, another alignment than that of the blocks turns the map off.
+        // As in fio, an alignment other than that of the blocks turns the map off.
         let aligned = used().all(|direction| grid.ba[direction] == u64::from(grid.blocks[direction].min()));
         let alike = used()
             .all(|direction| grid.blocks[direction].is_fixed() && u64::from(grid.blocks[direction].min()) == grid.unit);
@@ -92,12 +92,12 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// For a file, or a zone of it, of so many bytes.
+    /// For a file, or a zone of it, with this many bytes.
     pub(super) fn new(choice: &Choice, grid: &Grid, bytes: u64, rng: &mut Rng) -> Self {
         let units = bytes / grid.unit;
         match choice {
             Choice::Uniform => Self::Uniform,
-            // No block has no permutation; the count below is what says so.
+            // There is no permutation of zero blocks; the count below reflects that.
             Choice::Once => Self::Once { permutation: Box::new(Permutation::new(units, rng.seed())), at: 0 },
             Choice::Lfsr => Self::Lfsr(Box::new(Lfsr::new(units, rng.seed()))),
             Choice::Map => Self::Map(Box::new(Map::new(units))),
@@ -109,7 +109,7 @@ impl Order {
         }
     }
 
-    /// All blocks are free again; the file, or the zone that counts now, has so many bytes. Nothing is allocated.
+    /// All blocks are free again; the file, or the current zone, has this many bytes. Nothing is allocated.
     pub(super) fn reset(&mut self, grid: &Grid, bytes: u64, rng: &mut Rng) {
         let units = bytes / grid.unit;
         match self {
@@ -123,7 +123,7 @@ impl Order {
         }
     }
 
-    /// Offset within `bytes` bytes and length; `None` when all was visited or no block fits.
+    /// Offset within `bytes` bytes and length; `None` when everything has been visited or no block fits.
     #[inline]
     pub(super) fn draw(
         &mut self,
@@ -156,8 +156,9 @@ impl Order {
             },
             Self::Map(map) => {
                 let first = map.next_free(rng.below(count) * ba / grid.unit)?;
-                // fio counts the map in the least block of the direction: none is shorter, and each lies on a multiple of it,
-                // though a part of it was visited. A longer one ends where the next visited one starts.
+                // fio's map counts in the smallest block of the direction: no block is shorter, and each lies on a
+                // multiple of it, even if part of it has been visited. A longer one ends where the next visited one
+                // starts.
                 let min = u64::from(blocks.min());
                 let offset = (first * grid.unit / ba).min(count - 1) * ba;
                 let len = u64::from(blocks.draw(rng, bytes - offset).unwrap_or(blocks.min()));

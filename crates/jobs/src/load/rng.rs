@@ -27,7 +27,7 @@ impl Rng {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Whether something of so many percent happens.
+    /// Returns true with this probability, percent.
     #[inline(always)]
     pub(super) fn percent(&mut self, percent: u32) -> bool {
         percent >= 100 || (percent > 0 && self.below(100) < u64::from(percent))
@@ -43,7 +43,7 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// The generator itself, for distributions of others.
+    /// The generator itself, for distributions from other crates.
     pub(super) fn core(&mut self) -> &mut Xoroshiro128Plus {
         &mut self.0
     }

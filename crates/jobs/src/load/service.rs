@@ -6,7 +6,7 @@ use qd1_fio::types::FileOrder;
 use super::rng::Rng;
 use super::skew::FileSkew;
 
-/// Random draws of a file before the next one that will do is taken.
+/// Number of random draws of a file before the next usable one is taken.
 const TRIES: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Service {
     pub(super) fn new(job: &FioJob, files: usize, seed: u64) -> Self {
         let order = job.file_service_type.order;
         let skew = FileSkew::new(order, files as u64, seed);
-        // Files chosen by popularity are never done, so a window would shut out all but the first.
+        // Files chosen by popularity are never done, so a window would exclude all but the first.
         let window = if skew.is_some() || job.openfiles == 0 { files } else { job.openfiles as usize };
         let mut service = Self {
             order,
@@ -54,7 +54,7 @@ impl Service {
         service
     }
 
-    /// Whether files are chosen by popularity, so that they start again where they end.
+    /// Whether files are chosen by popularity, so that they restart when they end.
     pub(super) fn is_skewed(&self) -> bool {
         self.skew.is_some()
     }

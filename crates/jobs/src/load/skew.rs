@@ -1,9 +1,9 @@
 //! Popularity: zipf, pareto and normal, as block numbers or file numbers. Zones of different popularity.
 //!
-//! These follow what the parameters mean, not fio's arithmetic. fio scatters ranks by a hash under which several ranks
-//! meet in one block, approximates zipf's tail, scatters `normal` evenly unless it chooses files, and has less than the
-//! deviation that was asked. Here a rank has a block of its own, zipf is exact (rejection inversion), and `normal` is
-//! what fio's manual says: about the middle or the centre.
+//! These implement what the parameters mean, not fio's arithmetic. fio scatters ranks with a hash that maps several
+//! ranks to one block, approximates zipf's tail, scatters `normal` evenly unless it chooses files, and has a smaller
+//! deviation than requested. Here each rank has its own block, zipf is exact (rejection inversion), and `normal` is
+//! what fio's manual says: around the middle or the centre.
 
 use qd1_engine::load::Permutation;
 use qd1_fio::types::{Distribution as JobDistribution, FileOrder, Zone};
@@ -11,7 +11,7 @@ use rand_distr::{Distribution, StandardNormal, Zipf};
 
 use super::rng::Rng;
 
-/// Draws of a normal distribution before one outside is moved to the edge.
+/// Number of draws from a normal distribution before one outside is moved to the edge.
 const TRIES: u32 = 64;
 
 /// A distribution over `0..len`: ranks of popularity for zipf and pareto, places for normal.
@@ -39,8 +39,8 @@ impl Ranks {
         Some(Self::Zipf { ranks: Zipf::new(len.max(1) as f64, theta).ok()?, len: len.max(1) })
     }
 
-    /// The part `h` of all gets `1 - h` of the draws, and so on within that part: Gray et al., "Quickly generating
-    /// billion-record synthetic databases" (SIGMOD 1994), self-similar.
+    /// A fraction `h` of the whole gets `1 - h` of the draws, and recursively within that fraction: Gray et al.,
+    /// "Quickly generating billion-record synthetic databases" (SIGMOD 1994), self-similar.
     fn pareto(h: f64, len: u64) -> Self {
         Self::Pareto { exponent: h.ln() / (1.0 - h).ln(), len: len.max(1) }
     }
@@ -73,13 +73,13 @@ impl Ranks {
 #[derive(Clone, Debug)]
 pub(super) struct Skew {
     ranks: Ranks,
-    /// Where ranks lie; places of a normal distribution lie where they are.
+    /// Where ranks lie; the places of a normal distribution are not moved.
     places: Option<Permutation>,
     shift: u64,
 }
 
 impl Skew {
-    /// Over `0..len`; `None` for distributions that are not of this kind.
+    /// Over `0..len`; `None` for other kinds of distribution.
     pub(super) fn new(asked: &JobDistribution, len: u64, seed: u64) -> Option<Self> {
         let (ranks, center) = match asked {
             JobDistribution::Zipf { theta, center } => (Ranks::zipf(*theta, len)?, center),
@@ -91,7 +91,7 @@ impl Skew {
             _ => return None,
         };
         let places = Permutation::new(len, seed);
-        // With a centre the most popular block lies there, the others around it as the permutation has it.
+        // With a centre, the most popular block lies there and the others follow the permutation around it.
         let shift = center.map_or(0, |center| {
             let at = ((center * len as f64) as u64).min(places.len() - 1);
             (at + places.len() - places.get(0)) % places.len()
@@ -112,8 +112,8 @@ impl Skew {
     }
 }
 
-/// Parts of a file in which popularity of files is drawn; so fine that a file's share is that of all its parts, as in
-/// fio: with `zipf:1.2` and 5 files the first one gets 92 % and not the 49 % of its rank.
+/// Number of parts per file in which popularity is drawn, so fine that a file's share is that of all its parts, as in
+/// fio: with `zipf:1.2` and 5 files, the first one gets 92 % and not the 49 % of its rank.
 const PARTS: u64 = 1024;
 
 /// Popularity of files.
@@ -125,7 +125,7 @@ pub(super) struct FileSkew {
 }
 
 impl FileSkew {
-    /// Over `files` files; `None` for orders that are not of this kind.
+    /// Over `files` files; `None` for other kinds of order.
     pub(super) fn new(order: FileOrder, files: u64, seed: u64) -> Option<Self> {
         let parts = files * PARTS;
         let ranks = match order {
@@ -143,7 +143,7 @@ impl FileSkew {
     }
 }
 
-/// `zoned` and `zoned_abs`: for each percent of the draws, its zone.
+/// `zoned` and `zoned_abs`: the zone of each percent of the draws.
 #[derive(Clone, Debug)]
 pub(super) struct Zones {
     /// For each direction, (first, one after the last) in percent of the file or in bytes.

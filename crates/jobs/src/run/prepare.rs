@@ -1,4 +1,4 @@
-//! Before any thread begins: looking at all files, refusing what is not safe, laying out what has to be there.
+//! Before any thread begins: inspects all files, refuses what is not safe, and lays out the files that must exist.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use qd1_fio::types::Verify;
 use super::*;
 use crate::verify::header_bytes;
 
-/// Looks at all files of all threads and refuses what is not safe. While the devices that are returned live, nobody else
-/// can mount them or write a filesystem to them.
+/// Inspects all files of all threads and refuses what is not safe. As long as the returned devices are held, nobody
+/// else can mount them or write a filesystem to them.
 pub(super) fn prepare<'a>(
     jobs: &'a [FioJob],
     around: &Surroundings<'_>,
@@ -41,7 +41,7 @@ pub(super) fn prepare<'a>(
     Ok((prepared, held))
 }
 
-/// Lays out the files that have to be there.
+/// Lays out the files that must exist.
 pub(super) fn lay_out(
     prepared: &[Prepared<'_>],
     around: &Surroundings<'_>,
@@ -69,13 +69,13 @@ pub(super) fn plan_is_first(plan: &ThreadPlan) -> bool {
 fn verifiable(job: &FioJob) -> Result<(), JobError> {
     let fail = |text: String| Err(JobError::new(&job.name, rustix::io::Errno::INVAL, text));
     if job.verify == Verify::Pattern && job.verify_pattern.0.is_empty() {
-        return fail("verify=pattern needs a verify_pattern".to_owned());
+        return fail("verify=pattern requires verify_pattern".to_owned());
     }
     let (header, block) = (header_bytes(job.verify) as u64, job.block_range(1).min);
     if job.verify != Verify::None && job.verify != Verify::Pattern && block < header {
         let name = job.verify.name();
         return fail(format!(
-            "verify={name} puts a header of {header} bytes into each block, and bs is {block}; give a larger bs"
+            "verify={name} puts a header of {header} bytes into each block, but bs is only {block}; give a larger bs"
         ));
     }
     Ok(())
@@ -87,7 +87,7 @@ fn raise_file_limit(files: u64) {
     let wanted = files + 256;
     if limit.current.is_some_and(|current| current < wanted) {
         let current = limit.maximum.map(|most| most.min(wanted)).or(Some(wanted));
-        // Where it cannot be raised, opening the files says what is wrong.
+        // If it cannot be raised, opening the files reports what is wrong.
         let _ = rustix::process::setrlimit(
             rustix::process::Resource::Nofile,
             rustix::process::Rlimit { current, maximum: limit.maximum },
@@ -95,7 +95,7 @@ fn raise_file_limit(files: u64) {
     }
 }
 
-/// Refuses to change what must not be changed.
+/// Refuses to change files and devices that must not be changed.
 fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
     let mut asked: HashSet<&Path> = HashSet::new();
     for (thread, file) in files_of(prepared) {
@@ -110,7 +110,7 @@ fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result
     Ok(())
 }
 
-/// The files and devices that were there before and that a thread changes or deletes.
+/// The existing files and devices that a thread changes or deletes.
 fn changed<'b>(prepared: &'b [Prepared<'_>]) -> impl Iterator<Item = (&'b Prepared<'b>, &'b FilePlan)> {
     files_of(prepared).filter(|(thread, file)| files::changes(thread.job, file))
 }
@@ -120,7 +120,7 @@ fn files_of<'b>(prepared: &'b [Prepared<'_>]) -> impl Iterator<Item = (&'b Prepa
     prepared.iter().flat_map(of)
 }
 
-/// Opens the devices that are written exclusively.
+/// Opens exclusively the devices that are written to.
 fn hold_devices(prepared: &[Prepared<'_>]) -> Result<Vec<Target>, JobError> {
     let mut held: Vec<Target> = Vec::new();
     for (thread, file) in changed(prepared).filter(|(_, file)| file.kind == FileKind::Block) {

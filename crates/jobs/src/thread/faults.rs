@@ -1,4 +1,4 @@
-//! Requests that failed: which end the job, which are counted.
+//! Failed requests: which end the job and which are only counted.
 
 use qd1_fio::types::ContinueOnError;
 use rustix::io::Errno;
@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use super::*;
 
 impl Thread<'_> {
-    /// A request failed. An error unless `continue_on_error` lets it pass.
+    /// A request failed. Returns an error unless `continue_on_error` lets it pass.
     #[cold]
     pub(super) fn failed(&mut self, op: &Op, done: &Done, flight: &Flight) -> Phase {
-        // A transfer of nothing is the end of the file or device.
+        // A transfer of zero bytes means the end of the file or device.
         let errno = if done.result < 0 { Errno::from_raw_os_error(-done.result) } else { Errno::NODATA };
         let name = qd1_engine::errno_name(errno);
         IoErrors::once(&*name, op.offset).add_to(&mut self.errors);
@@ -22,7 +22,7 @@ impl Thread<'_> {
             OpKind::SyncFileRange => "sync_file_range",
         };
         let file = self.files.get(usize::from(op.file)).map(|file| file.path.display().to_string()).unwrap_or_default();
-        let reason = if done.result < 0 { errno.to_string() } else { "nothing there, the end of it".to_owned() };
+        let reason = if done.result < 0 { errno.to_string() } else { "end of file or device".to_owned() };
         let text = format!("{what} of {} bytes at offset {} of {file} failed: {name} ({reason})", op.len, op.offset);
         if self.passes(errno, flight.direction) {
             if self.job.error_dump {

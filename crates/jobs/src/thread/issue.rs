@@ -1,12 +1,12 @@
-//! Issuing requests and taking them back.
+//! Issues requests and takes completions.
 
 use qd1_fio::types::{Amount, RwKind, ThinkBlocks};
 use rustix::io::Errno;
 
 use super::*;
 
-/// Bytes after which nothing is issued any more: with `io_size` that many for each of the loops together, else those of
-/// a round, the size of the job's files. Under `time_based` only time counts.
+/// Bytes after which nothing more is issued: with `io_size`, that many per loop, summed over the loops; otherwise those
+/// of a round, the size of the job's files. With `time_based`, only time counts.
 pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     if job.time_based && !job.runtime.is_zero() {
         return u64::MAX;
@@ -20,8 +20,8 @@ pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     }
 }
 
-/// Requests after which nothing is issued any more: `number_ios`. As in fio, `loops` multiplies it, in whichever loop
-/// they are issued.
+/// Requests after which nothing more is issued: `number_ios`. As in fio, `loops` multiplies it, whichever loop they are
+/// issued in.
 pub(super) fn ios_limit(job: &FioJob) -> u64 {
     match job.number_ios {
         0 => u64::MAX,
@@ -29,7 +29,7 @@ pub(super) fn ios_limit(job: &FioJob) -> u64 {
     }
 }
 
-/// `io_size`, where it was given.
+/// `io_size`, if given.
 fn io_size(job: &FioJob, round: u64) -> Option<u64> {
     match job.io_size {
         Amount::Bytes(bytes) => Some(bytes.saturating_mul(passes(job))).filter(|bytes| *bytes > 0),
@@ -38,18 +38,18 @@ fn io_size(job: &FioJob, round: u64) -> Option<u64> {
     }
 }
 
-/// How often each block is gone over: twice where it is trimmed and then written, which doubles what limits the job.
+/// How many times each block is visited: twice if it is trimmed and then written, which doubles the job's limits.
 fn passes(job: &FioJob) -> u64 {
     if matches!(job.rw.kind, RwKind::Trimwrite | RwKind::Randtrimwrite) { 2 } else { 1 }
 }
 
 impl Thread<'_> {
-    /// Whether `io_size` was given, which goes over the files again where it is larger than them.
+    /// Whether `io_size` was given, which repeats the files if it is larger than they are.
     pub(super) fn limits_io(&self) -> bool {
         self.io_size().is_some()
     }
 
-    /// Whether less than `io_size` was issued in all loops, by a block at least.
+    /// Whether all loops together issued less than `io_size`, by at least one block.
     pub(super) fn owes_bytes(&self) -> bool {
         let block = files::largest_block(self.job);
         self.io_size().is_some_and(|wanted| self.issued_bytes + block <= wanted)
@@ -99,8 +99,8 @@ impl Thread<'_> {
         self.draw(direction, due_ns)
     }
 
-    /// Until when a thread that is ahead of its flow waits: at first not at all, since the others are mostly about to
-    /// catch up, and a sleep takes longer than they do.
+    /// Until when a thread that is ahead of its flow waits: at first not at all, since the others are usually about to
+    /// catch up, and a sleep takes longer than that.
     fn wait_for_flow(&mut self, now_ns: u64) -> u64 {
         let sleep_ns = self.job.flow_sleep.as_nanos() as u64;
         if sleep_ns > 0 {
@@ -120,11 +120,11 @@ impl Thread<'_> {
     fn draw(&mut self, direction: usize, due_ns: u64) -> Result<Step, JobError> {
         let Some(next) = self.load.next(direction) else { return Ok(Step::Over) };
         if self.load.take_wrapped() {
-            // What was read before must come from the disk again.
+            // Data read earlier must come from the disk again.
             files::invalidate(self.job, &self.fds);
         }
         if self.verifier.is_some() && next.direction != READ {
-            // Of two writes to one place in flight nobody could say which one stays.
+            // With two writes to one place in flight, nobody could tell which one wins.
             if self.in_flight_at(next.file, next.offset, next.len) {
                 self.drain()?;
             }
@@ -170,7 +170,7 @@ impl Thread<'_> {
         })
     }
 
-    /// Fills the buffer of a write; what has to be found there later, where that is verified.
+    /// Fills the buffer of a write; returns what must be found there later, if it is verified.
     fn contents(&mut self, slot: u32, file: u16, offset: u64, len: u32) -> Option<Expected> {
         self.stamp = self.stamp.wrapping_add(1);
         let (filler, verifier, stamp) = (&mut self.filler, &mut self.verifier, self.stamp);
@@ -182,7 +182,7 @@ impl Thread<'_> {
         expected
     }
 
-    /// Hands over what is queued.
+    /// Submits the queued requests.
     pub(super) fn submit(&mut self) -> Phase {
         let held = self.done.len();
         while !self.queue.is_empty() {
@@ -194,23 +194,23 @@ impl Thread<'_> {
                 self.stat.stat.depth.submitted(taken as u32);
             }
             let before = self.depth_now - self.queue.len() as u32;
-            // As fio counts: requests that go out together are in flight together.
+            // Counted as in fio: requests that are submitted together are in flight together.
             (0..taken).for_each(|_| self.stat.stat.depth.issued(before + taken as u32));
             self.queue.drain(..taken);
             if taken == 0 {
                 self.take_back(1, u64::MAX)?;
             }
         }
-        // Only of an engine that completes inside of `submit`: what was held back before keeps its turn.
+        // Only for an engine that completes within `submit`: completions held back earlier keep their turn.
         let completed = self.done.len().saturating_sub(held);
         self.account_done(completed, completed, 0)
     }
 
-    /// Waits for room where the queue is full: until no more than `iodepth_low` are in flight.
+    /// If the queue is full, waits until no more than `iodepth_low` are in flight.
     pub(super) fn make_room(&mut self) -> Phase {
         if !self.free.is_empty() {
             if self.job.iodepth_batch_complete_min == 0 && self.depth_now > 0 {
-                // 0 asks for a look without waiting after each request.
+                // 0 asks for a poll without waiting after each request.
                 self.submit()?;
                 return self.take_back(0, 0);
             }
@@ -240,9 +240,9 @@ impl Thread<'_> {
         self.account_done(min, self.job.iodepth_batch_complete_max.max(1) as usize, held)
     }
 
-    /// Counts what came back, at least `min` and no more than `most`, which is `iodepth_batch_complete_max`. The rest
-    /// counts as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be. The
-    /// first `held` had to wait so: fio leaves them with the kernel, and takes the time when it takes them.
+    /// Counts completions, at least `min` and at most `most`, which is `iodepth_batch_complete_max`. The rest count as
+    /// in flight until their turn comes, as in fio, so that the queue is kept as full as requested. The first `held`
+    /// were held back in this way: fio leaves them with the kernel, and takes the time when it collects them.
     fn account_done(&mut self, min: usize, most: usize, held: usize) -> Phase {
         let count = self.done.len().min(most.max(min));
         if count == 0 {
@@ -268,7 +268,7 @@ impl Thread<'_> {
         outcome
     }
 
-    /// Hands over what is queued and waits for everything in flight.
+    /// Submits the queued requests and waits for everything in flight.
     pub(super) fn drain(&mut self) -> Phase {
         self.submit()?;
         while self.depth_now > 0 {
@@ -278,7 +278,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Counts the request that came back in a slot.
+    /// Counts the completed request in a slot.
     fn account(&mut self, number: u32) -> Phase {
         let Slot { op, done } = self.slots[number as usize];
         let flight = std::mem::take(&mut self.flights[number as usize]);
@@ -311,7 +311,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Counts a request that moved so many bytes.
+    /// Counts a request that transferred this many bytes.
     pub(super) fn count(&mut self, op: &Op, done: &Done, flight: &Flight, bytes: u32) {
         self.stat.completed(&Completed {
             direction: flight.direction,
@@ -331,7 +331,7 @@ impl Thread<'_> {
         let most_ns = self.job.max_latency[direction].as_nanos() as u64;
         if most_ns > 0 && lat_ns > most_ns {
             let text = format!(
-                "latency of {} us exceeds max_latency, {} us, at offset {}",
+                "latency of {} us exceeds max_latency ({} us) at offset {}",
                 lat_ns / 1000,
                 most_ns / 1000,
                 op.offset
@@ -346,7 +346,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// The sync that has to come before the next request.
+    /// The sync that must precede the next request.
     fn sync_due(&self) -> Option<OpKind> {
         let due = |every: u32| every > 0 && self.writes_since_sync >= u64::from(every);
         if due(self.job.fsync) {
@@ -358,7 +358,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Carries out the sync that is due, with nothing else in flight, since it covers only what was written by then.
+    /// Performs the sync that is due, with nothing else in flight, since it covers only what was written before.
     pub(super) fn sync(&mut self, kind: OpKind) -> Phase {
         self.writes_since_sync = 0;
         let Some((file, write_ns, bytes)) = self.last_write else { return Ok(()) };
@@ -369,7 +369,7 @@ impl Thread<'_> {
             return self.failed(&op, &done, &Flight { direction: WRITE, ..Flight::default() });
         }
         self.syncs += 1;
-        // fio counts a sync among the depths, though not among the requests that these are shares of.
+        // fio counts a sync in the depth distribution, but not among the requests that the shares refer to.
         self.stat.stat.depth.issued(1);
         let log = self.job.log_syncs;
         self.stat.synced(kind == OpKind::Fsync, done.issued_ns, done.completed_ns, write_ns, bytes, log);
@@ -385,7 +385,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Makes all that was written durable, outside of what is counted.
+    /// Makes all written data durable, without counting it.
     pub(super) fn sync_files(&self) -> Phase {
         for fd in &self.fds {
             rustix::fs::fsync(fd).map_err(|errno| {

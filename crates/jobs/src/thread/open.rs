@@ -1,9 +1,9 @@
-//! Opening what a thread needs: its place, files, buffers, engine.
+//! Sets up what a thread needs: processors and priorities, files, buffers, engine.
 
 use super::*;
 
 impl<'a> ThreadContext<'a> {
-    /// Opens everything, says so by `ready`, waits for the word to begin, runs.
+    /// Opens everything, signals `ready`, waits for the signal to begin, and runs.
     pub(crate) fn run(self, ready: impl FnOnce(), begin: impl FnOnce() -> bool) -> ThreadOutcome {
         let opened = if self.job.ioengine.moves_data() {
             self.open().map(Some)
@@ -39,7 +39,7 @@ impl<'a> ThreadContext<'a> {
         let load = JobLoad::new(job, &extents, plan.seed);
         let bytes_limit = issue::bytes_limit(job, load.round_bytes());
         let depth = job.iodepth as usize;
-        // As fio's: with a queue, its null engine takes requests and completes them in two steps.
+        // As in fio: with a queue, the null engine takes requests and completes them in two steps.
         let queues = engine.queues() || (job.ioengine == qd1_fio::engines::EngineName::Null && job.iodepth > 1);
         Ok(Thread {
             job,

@@ -15,7 +15,7 @@ impl Thread<'_> {
         *self.live.snapshot.lock().expect("no holder of this lock panics") = Some((wanted, stat));
     }
 
-    /// About once a second: what was logged so far can be read while the job runs.
+    /// About once a second: hands over the log so far, so that it can be read while the job runs.
     #[cold]
     pub(super) fn hand_over_logs(&mut self, now_ns: u64) {
         self.next_log_ns = now_ns + LOGS_NS;
@@ -25,7 +25,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Fills in what the counters do not know.
+    /// Fills in what the counters do not cover.
     fn describe(&self, stat: &mut JobStat, now_ns: u64) {
         stat.groupid = self.plan.group;
         stat.pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;

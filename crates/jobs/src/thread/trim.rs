@@ -1,11 +1,11 @@
-//! `trim_percentage`: some of the blocks that were written are trimmed, and have to read back as zeros.
+//! `trim_percentage`: some of the written blocks are trimmed, and must read back as zeros.
 
 use rand_core::RngCore as _;
 
 use super::*;
 
 impl Thread<'_> {
-    /// MeasuredLatencies a block that was written for trimming, as often as `trim_percentage` says.
+    /// Keeps a written block for trimming, as often as `trim_percentage` says.
     pub(super) fn may_trim_later(&mut self, op: &Op, bytes: u32) {
         if self.job.trim_percentage == 0 || self.job.trim_backlog == 0 || bytes < op.len {
             return;
@@ -17,7 +17,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Whether `trim_backlog` writes were made since the last trims.
+    /// Whether `trim_backlog` writes have been made since the last trims.
     pub(super) fn trim_is_due(&self) -> bool {
         self.job.trim_backlog > 0 && self.writes_since_trim >= self.job.trim_backlog && !self.to_trim.is_empty()
     }

@@ -1,11 +1,11 @@
-//! Reading back what was written, and finding what is wrong.
+//! Reads back what was written, and finds what is wrong.
 
 use qd1_fio::types::ContinueOnError;
 use rustix::io::Errno;
 
 use super::*;
 
-/// Wrong blocks that are named one by one; the rest is counted.
+/// Number of wrong blocks that are reported individually; the rest are only counted.
 const NAMED_MAX: u64 = 100;
 
 impl Thread<'_> {
@@ -19,7 +19,7 @@ impl Thread<'_> {
         self.cancel.load(Ordering::Relaxed) || self.live.stop.load(Ordering::Relaxed)
     }
 
-    /// `verify_only`: draws the writes of a round without making them, so that what an earlier run wrote is known.
+    /// `verify_only`: draws the writes of a round without making them, to know what an earlier run wrote.
     pub(super) fn pretend(&mut self) -> Phase {
         while self.issued_bytes < self.bytes_limit && !self.ios_used_up() {
             let direction = self.load.direction();
@@ -36,7 +36,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Reads back what the round wrote, in the order it was written: from the disk, not from the page cache.
+    /// Reads back what the round wrote, in the order of the writes: from the disk, not from the page cache.
     pub(super) fn verify_round(&mut self) -> Phase {
         if files::changes_data(self.job) && !self.job.direct {
             self.sync_files()?;
@@ -45,7 +45,7 @@ impl Thread<'_> {
         self.read_back_some(u64::MAX)
     }
 
-    /// `verify_backlog`: reads back `verify_backlog_batch` of the blocks written since the last time, or all.
+    /// `verify_backlog`: reads back `verify_backlog_batch` of the blocks written since the last time, or all of them.
     pub(super) fn verify_backlog(&mut self) -> Phase {
         self.writes_since_verify = 0;
         self.read_back_some(match self.job.verify_backlog_batch {
@@ -54,14 +54,14 @@ impl Thread<'_> {
         })
     }
 
-    /// Whether `verify_backlog` writes were made since blocks were last read back.
+    /// Whether `verify_backlog` writes have been made since blocks were last read back.
     pub(super) fn verification_is_due(&self) -> bool {
         let backlog = self.job.verify_backlog;
         backlog > 0 && self.writes_since_verify >= backlog && self.job.do_verify && self.verifier.is_some()
     }
 
-    /// Reads back the oldest blocks, at most so many. It goes on past the job's runtime, as fio does: what was written
-    /// is looked at.
+    /// Reads back at most this many of the oldest blocks. It continues past the job's runtime, as in fio, so that
+    /// everything written is checked.
     fn read_back_some(&mut self, most: u64) -> Phase {
         let from_ns = self.engine.now_ns();
         let mut left = most;
@@ -95,7 +95,7 @@ impl Thread<'_> {
             let wrong = self.buffers.inspect(slot, bytes as usize, |read| read.iter().position(|byte| *byte != 0));
             return match wrong {
                 None => Ok(()),
-                Some(at) => self.wrong(op, op.offset + at as u64, "it was trimmed and does not read as zero"),
+                Some(at) => self.wrong(op, op.offset + at as u64, "it was trimmed but does not read as zero"),
             };
         }
         let reads_only = !self.job.rw.kind.writes();
@@ -116,7 +116,7 @@ impl Thread<'_> {
         let file = self.files.get(usize::from(op.file)).map(|file| file.path.display().to_string()).unwrap_or_default();
         let text = format!("verify: {file} at offset {offset} (request of {} bytes at {}): {what}", op.len, op.offset);
         let passes = matches!(self.job.continue_on_error, ContinueOnError::Verify | ContinueOnError::All);
-        // The first one is reported as the job's failure.
+        // The first wrong block is reported as the job's failure.
         if (self.mismatches > 1 || passes) && self.mismatches <= NAMED_MAX {
             self.live.warn(format!("job `{}`: {text}", self.job.name));
         }
@@ -126,7 +126,7 @@ impl Thread<'_> {
             return Err(fault);
         }
         if !passes {
-            // All of it is looked at; the first wrong block fails the job in the end.
+            // Everything is checked; the first wrong block fails the job in the end.
             self.fault.get_or_insert(fault);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The checksums of fio's verification headers, as fio 3.33 stores them.
 //!
-//! What each is was found by comparing files that fio wrote with the published algorithms. Some are not what their
-//! names say, and have to be so here too, or neither program could check the other's files:
+//! Each was identified by comparing files that fio wrote with the published algorithms. Some are not what their names
+//! say, and must be the same here, or neither program could check the other's files:
 //!
 //! - `crc32` is the CRC of the polynomial 0x04C11DB7, not reflected, from 0, without a final inversion.
 //! - `crc32c` is CRC-32C without the final inversion.
@@ -20,7 +20,7 @@ use sha2::block_api::compress256;
 use sha3::{Digest, Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use twox_hash::XxHash32;
 
-/// Bytes of the longest checksum.
+/// Length of the longest checksum, bytes.
 pub(super) const LONGEST: usize = 128;
 
 static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&crc::Algorithm {
@@ -52,7 +52,7 @@ pub(super) const fn layout(verify: Verify) -> Option<(u16, usize)> {
         Verify::Md5 => (2, 16),
         Verify::Crc64 => (3, 8),
         Verify::Crc32 => (4, 4),
-        // One number for both: they differ in who computes, not in what.
+        // Both have the same number: they differ in how the checksum is computed, not in its value.
         Verify::Crc32c | Verify::Crc32cIntel => (5, 4),
         Verify::Crc16 => (7, 2),
         Verify::Crc7 => (8, 1),

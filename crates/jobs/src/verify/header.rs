@@ -7,14 +7,14 @@
 //! | 4, 4 | length of the block, header included |
 //! | 8, 8 | seed of the data |
 //! | 16, 8 | offset in the file |
-//! | 24, 8 | when it was written, which fio never looks at. Ours is the mark |
+//! | 24, 8 | when it was written, which fio never checks. Ours is the mark |
 //! | 32, 2 | number of the thread |
 //! | 34, 2 | number of the write, its lower 16 bits |
 //! | 36, 4 | CRC-32C of the 36 bytes before |
 //! | 40 | the checksum of what follows it, then the data |
 //!
-//! The mark is 63 bits of XXH3 over all that follows the header, below a bit that no time of fio's can have set. So
-//! each byte of a block that we wrote is covered, whatever the checksum asked for leaves out, and fio still takes it.
+//! The mark is 63 bits of XXH3 over everything after the header, below a bit that is never set in fio's times. So each
+//! byte of a block that we wrote is covered, even if the requested checksum leaves it out, and fio still accepts it.
 
 use twox_hash::XxHash3_64;
 
@@ -26,10 +26,10 @@ pub(super) const BYTES: usize = 40;
 const COVERED: usize = 36;
 /// The first two bytes.
 pub(super) const MAGIC: u16 = 0xACCA;
-/// What distinguishes a mark from a time: fio's nanoseconds, the upper half, stay below a thousand million.
+/// Distinguishes a mark from a time: fio's nanoseconds, in the upper half, stay below 10^9.
 const MARKED: u64 = 1 << 63;
 
-/// A header's fields, but for its own checksum.
+/// A header's fields, except for its own checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) magic: u16,
@@ -59,7 +59,7 @@ impl Header {
         bytes
     }
 
-    /// The fields, and the header's own checksum: the one that stands there and the one that belongs there.
+    /// The fields, and the header's own checksum: the stored one and the correct one.
     pub(super) fn decode(bytes: &[u8; BYTES]) -> (Self, u32, u32) {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;

@@ -1,10 +1,11 @@
 //! The blocks that were written and can still be verified.
 //!
-//! A later write replaces what it overlaps: an older block that it covers in part can no longer be verified, since its
-//! checksum is over all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size
-//! over the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by that.
+//! A later write replaces what it overlaps: a partly overwritten older block can no longer be verified, since its
+//! checksum covers all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size
+//! divided by the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by the
+//! backlog.
 //!
-//! Requests in flight are the caller's duty: a block must not be verified while a write to it is under way. It is
+//! The caller must handle requests in flight: a block must not be verified while a write to it is under way. It is
 //! enough to [`History::remove`] the range when a write is issued and to [`History::add`] the block when it has
 //! completed.
 
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Expected;
 
-/// Dropped entries are cleared out of the queue when they are more than the live ones and this many.
+/// Dropped entries are cleared from the queue when they outnumber the live ones and this number.
 const SLACK: usize = 1024;
 
 /// Blocks in the order of their writes.
@@ -20,7 +21,7 @@ const SLACK: usize = 1024;
 pub struct History {
     /// In write order; `None` where the block was overwritten or trimmed since.
     queue: VecDeque<Option<Expected>>,
-    /// Number of the queue's first entry since the beginning.
+    /// Sequence number of the queue's first entry, counted from the beginning.
     first: u64,
     /// The live entries' numbers by file and offset. They do not overlap.
     by_place: BTreeMap<(u16, u64), u64>,
@@ -45,7 +46,7 @@ impl History {
             self.queue.push_back(Some(expected));
             self.by_place.insert((expected.file, expected.offset), number);
         }
-        debug_assert!(self.overlaps_none(&expected), "what a write overlaps was removed before it is added");
+        debug_assert!(self.overlaps_none(&expected), "whatever a write overlaps must be removed before it is added");
         dropped
     }
 
@@ -55,7 +56,8 @@ impl History {
         block.len == 0 || self.by_place.range((block.file, block.offset + 1)..(block.file, end)).next().is_none()
     }
 
-    /// Forgets every block that has a byte in this range, which was trimmed or is being written. Returns how many.
+    /// Forgets every block with a byte in this range, which was trimmed or is being written. Returns how many there
+    /// were.
     pub fn remove(&mut self, file: u16, offset: u64, len: u64) -> usize {
         if len == 0 {
             return 0;
@@ -106,7 +108,7 @@ impl History {
         self.queue.len()
     }
 
-    /// MeasuredLatencies the queue's length within a constant factor of the live blocks.
+    /// Keeps the queue's length within a constant factor of the live blocks.
     fn tidy(&mut self) {
         while let Some(None) = self.queue.front() {
             self.queue.pop_front();

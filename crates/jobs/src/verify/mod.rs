@@ -1,8 +1,8 @@
-//! Headers and checksums in what is written, and finding out what came back wrong.
+//! Puts headers and checksums into written data, and finds blocks that were read back wrong.
 //!
-//! Blocks have fio's headers, so that either program can check what the other wrote. Where fio's own check has holes
-//! (`meta` does not look at the data, `sha512` contains no hash, nobody looks at the header's time) ours does not, for
-//! blocks that we wrote: see [`header`].
+//! Blocks have fio's headers, so that either program can check what the other wrote. fio's own check has gaps (`meta`
+//! does not cover the data, `sha512` contains no hash, the header's time is never checked); ours has none for blocks
+//! that we wrote: see [`header`].
 //!
 //! Blocks of several sizes have a header at each multiple of the smallest, as in fio.
 
@@ -24,7 +24,7 @@ use crate::data::{Compressible, Repeat, mix};
 use header::Header;
 pub use history::History;
 
-/// Bytes of a header, its checksum included: no write of the job may be smaller. 0 for types without headers.
+/// Bytes of a header, including its checksum: no write of the job may be smaller. 0 for types without headers.
 pub fn header_bytes(verify: Verify) -> usize {
     checksum::layout(verify).map_or(0, |(_, length)| header::BYTES + length)
 }
@@ -39,7 +39,7 @@ pub struct Verifier {
     next: u64,
     /// Bytes from header to header; `None` for one header in each request.
     interval: Option<usize>,
-    /// Where the header lies in its interval (`verify_offset`): it changes places with the data there.
+    /// Where the header lies in its interval (`verify_offset`): it swaps places with the data there.
     place: usize,
     content: Arc<Content>,
 }
@@ -49,12 +49,13 @@ struct Content {
     random: Compressible,
 }
 
-/// A block that was written, as it has to be found.
+/// A block that was written, as it must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The file, counted from 0 within the job.
     pub file: u16,
-    /// Whether the header identifies this very write. Not so under `verify_only`, where another run wrote the block.
+    /// Whether the header identifies this exact write. It does not with `verify_only`, where another run wrote the
+    /// block.
     pub written: bool,
     /// Bytes.
     pub len: u32,
@@ -64,7 +65,7 @@ pub struct Expected {
     pub sequence: u64,
 }
 
-/// A block that is not what was written.
+/// A block that differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("verify: at offset {offset}, length {len}: {what}")]
 pub struct Mismatch {
@@ -77,8 +78,8 @@ pub struct Mismatch {
 }
 
 impl Verifier {
-    /// For thread `thread` (1 is fio's first) of `job`; `None` where nothing is verified. The data belongs to `seed`
-    /// and the number of the write, so each thread needs a seed of its own.
+    /// For thread `thread` (1 is fio's first) of `job`; `None` where nothing is verified. The data depends on `seed`
+    /// and the number of the write, so each thread needs its own seed.
     pub fn new(job: &FioJob, thread: u16, seed: u64) -> Option<Self> {
         if job.verify == Verify::None {
             return None;
@@ -99,7 +100,7 @@ impl Verifier {
         Some(Self { verify: job.verify, thread, seed, next: 0, interval, place, content })
     }
 
-    /// Fills `buf` for a write at `offset` of `file`: data, then the headers. Returns what has to be found later.
+    /// Fills `buf` for a write at `offset` of `file`: data, then the headers. Returns what must be found later.
     pub fn fill(&mut self, buf: &mut [u8], file: u16, offset: u64) -> Expected {
         let expected = Expected { written: true, ..self.expect(file, offset, buf.len() as u32) };
         self.data(buf, offset, expected.sequence);
@@ -112,7 +113,7 @@ impl Verifier {
         expected
     }
 
-    /// What stands where an earlier run made this write: for `verify_only`, which draws the writes and makes none.
+    /// What an earlier run left with this write: for `verify_only`, which draws the writes but makes none.
     pub fn expect(&mut self, file: u16, offset: u64, len: u32) -> Expected {
         let sequence = self.next;
         self.next += 1;
@@ -121,9 +122,9 @@ impl Verifier {
 
     /// Compares what was read from `offset` with what was written.
     ///
-    /// Without `expected`, or where it says that another run wrote the block, the header's length, offset and type,
-    /// its checksum and that of the data have to fit, which is what fio asks for; an older write of the same block
-    /// passes. With it the header's seed, thread and number have to be those of the very write.
+    /// Without `expected`, or if it says that another run wrote the block, the header's length, offset and type, its
+    /// checksum and that of the data must match, as in fio; an older write of the same block passes. With it, the
+    /// header's seed, thread and number must be those of this exact write.
     ///
     /// # Errors
     /// The first block that is wrong. fio's errno for it is EILSEQ.
@@ -153,7 +154,8 @@ impl Verifier {
         Ok(())
     }
 
-    /// Parts with a header each. What is left over at the end belongs to the last, since it may be too small for one.
+    /// The parts, each with a header. A remainder at the end belongs to the last part, since it may be too small for a
+    /// header.
     fn blocks(&self, len: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let least = header_bytes(self.verify);
         let each = self.interval.unwrap_or(len).max(least).max(1);
@@ -213,20 +215,20 @@ impl Verifier {
         };
         let (found, stands, belongs) = Header::decode(head);
         if found.magic != header::MAGIC {
-            return Err(format!("the header starts with {:x}, wanted {:x}", found.magic, header::MAGIC));
+            return Err(format!("the header starts with {:x}, expected {:x}", found.magic, header::MAGIC));
         }
         if stands != belongs {
-            return Err(format!("the header's own checksum is {stands:08x}, wanted {belongs:08x}"));
+            return Err(format!("the header's own checksum is {stands:08x}, expected {belongs:08x}"));
         }
         if found.len as usize != block.len() {
-            return Err(format!("the header's length is {}, wanted {}", found.len, block.len()));
+            return Err(format!("the header's length is {}, expected {}", found.len, block.len()));
         }
         if found.offset != offset {
-            return Err(format!("the header's offset is {}, wanted {offset}", found.offset));
+            return Err(format!("the header's offset is {}, expected {offset}", found.offset));
         }
         if found.checksum != code {
             let other = checksum::name(found.checksum).map_or(format!("number {}", found.checksum), str::to_owned);
-            return Err(format!("the header was made with verify={other}, wanted {}", self.verify.name()));
+            return Err(format!("the header was made with verify={other}, expected {}", self.verify.name()));
         }
         if let Some(sequence) = sequence {
             self.check_identity(&found, number, sequence)?;
@@ -235,28 +237,28 @@ impl Verifier {
         let mut out = [0; checksum::LONGEST];
         let wanted = checksum::compute(self.verify, data, &mut out);
         if field != wanted {
-            return Err(format!("{} is {}, wanted {}", self.verify.name(), hex(field), hex(wanted)));
+            return Err(format!("{} is {}, expected {}", self.verify.name(), hex(field), hex(wanted)));
         }
         if found.is_marked() {
             let wanted = header::mark(found.seed, after);
             if found.written != wanted {
-                return Err(format!("the hash of the whole block is {:x}, wanted {wanted:x}", found.written));
+                return Err(format!("the hash of the whole block is {:x}, expected {wanted:x}", found.written));
             }
         }
         Ok(())
     }
 
-    /// Whether a header is that of this very write and not of an older one.
+    /// Whether a header belongs to this exact write and not to an older one.
     fn check_identity(&self, found: &Header, number: usize, sequence: u64) -> Result<(), String> {
         let wanted = self.seed_of(sequence, number);
         if found.thread != self.thread {
-            return Err(format!("the block was written by thread {}, wanted {}", found.thread, self.thread));
+            return Err(format!("the block was written by thread {}, expected {}", found.thread, self.thread));
         }
         if found.number != sequence as u16 {
-            return Err(format!("the block comes from write {}, wanted {}", found.number, sequence as u16));
+            return Err(format!("the block comes from write {}, expected {}", found.number, sequence as u16));
         }
         if found.seed != wanted {
-            return Err(format!("the header's seed is {:x}, wanted {wanted:x}", found.seed));
+            return Err(format!("the header's seed is {:x}, expected {wanted:x}", found.seed));
         }
         Ok(())
     }
@@ -272,7 +274,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// For blocks without room for a header: they are made again, which takes knowing the write.
+    /// For blocks without room for a header: the data is generated again, for which the write must be known.
     fn check_data(&self, buf: &[u8], offset: u64, sequence: Option<u64>) -> Result<(), Mismatch> {
         let Some(sequence) = sequence else { return Ok(()) };
         let mut wanted = vec![0; buf.len()];
@@ -284,7 +286,7 @@ impl Verifier {
 /// The first byte that differs between parts that lie `base` bytes within a request.
 fn differs(found: &[u8], wanted: &[u8], base: usize, offset: u64, len: usize) -> Mismatch {
     let at = found.iter().zip(wanted).position(|(found, wanted)| found != wanted).unwrap_or(0);
-    let what = format!("byte {} is {:02x}, wanted {:02x}", base + at, found[at], wanted[at]);
+    let what = format!("byte {} is {:02x}, expected {:02x}", base + at, found[at], wanted[at]);
     Mismatch { offset, len: len as u32, what }
 }
 

@@ -107,7 +107,7 @@ fn an_older_write_of_a_block_is_found_where_it_is_known() {
         let older = verifier.fill(&mut old, 0, 0);
         let newer = verifier.fill(&mut new, 0, 0);
         let lost = verifier.check(&old, 0, Some(&newer)).unwrap_err();
-        assert_eq!(lost.what, "the block comes from write 0, wanted 1", "{verify:?}");
+        assert_eq!(lost.what, "the block comes from write 0, expected 1", "{verify:?}");
         assert_eq!(verifier.check(&old, 0, Some(&older)), Ok(()));
         assert_eq!(verifier.check(&old, 0, None), Ok(()), "fio's rule, for another run's data");
         // 65,536 writes later fio's number is the same again; the seed is not.
@@ -123,14 +123,14 @@ fn messages_tell_what_was_found_and_what_was_wanted() {
     let expected = verifier.fill(&mut buf, 0, 8192);
     let message = |buf: &[u8], offset| verifier.check(buf, offset, Some(&expected)).unwrap_err().to_string();
     let zeros = [&buf[..1024], &[0; 1024]].concat();
-    assert_eq!(message(&zeros, 8192), "verify: at offset 9216, length 512: the header starts with 0, wanted acca");
-    let elsewhere = "verify: at offset 0, length 512: the header's offset is 8192, wanted 0";
+    assert_eq!(message(&zeros, 8192), "verify: at offset 9216, length 512: the header starts with 0, expected acca");
+    let elsewhere = "verify: at offset 0, length 512: the header's offset is 8192, expected 0";
     assert_eq!(message(&buf, 0), elsewhere);
     let other = Verifier::new(&job(Verify::Md5, 512, 4096), 1, 5).unwrap();
     let message = other.check(&buf, 8192, None).unwrap_err();
     assert!(message.what.starts_with("the header was made with verify=crc32c"), "{message}");
     let longer = Verifier::new(&job(Verify::Crc32c, 2048, 2048), 1, 5).unwrap();
-    assert_eq!(longer.check(&buf, 8192, None).unwrap_err().what, "the header's length is 512, wanted 2048");
+    assert_eq!(longer.check(&buf, 8192, None).unwrap_err().what, "the header's length is 512, expected 2048");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_pattern_fills_the_request_with_headers_over_it() {
     assert_eq!(pattern.check(&without, 0x2000, None), Ok(()));
     without[700] ^= 1;
     let mismatch = pattern.check(&without, 0x2000, None).unwrap_err();
-    assert_eq!((mismatch.offset, mismatch.what.as_str()), (0x2000, "byte 700 is 01, wanted 00"));
+    assert_eq!((mismatch.offset, mismatch.what.as_str()), (0x2000, "byte 700 is 01, expected 00"));
     assert!(pattern.check(&without, 0x3000, None).is_err(), "the offset is part of it");
 }
 

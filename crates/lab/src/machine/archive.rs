@@ -1,5 +1,5 @@
-//! The guest's whole world: files that the kernel unpacks into memory. They are laid out in a directory, which busybox
-//! packs in the kernel's own format.
+//! The guest's initramfs: all its files, which the kernel unpacks into memory. They are laid out in a directory, which
+//! busybox packs in the kernel's own format.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -15,8 +15,8 @@ use crate::cmd;
 pub struct Archive(TempDir);
 
 impl Archive {
-    /// With the kernel's modules where `modprobe` looks for them, and the applets of busybox, which are those of this
-    /// machine's: another machine's cannot be asked.
+    /// With the kernel's modules where `modprobe` looks for them, and the applets of this machine's busybox: one for
+    /// another architecture cannot be run to list its own.
     pub fn new(guest: &Unpacked, own: &Unpacked) -> Result<Self> {
         let this = Self(tempfile::tempdir()?);
         let modules = this.place("lib/modules/x")?;
@@ -30,31 +30,31 @@ impl Archive {
         Ok(this)
     }
 
-    /// Where a path of the guest is, with its directories made.
+    /// Where a path of the guest is; creates its directories.
     fn place(&self, path: &str) -> Result<PathBuf> {
         let place = self.0.path().join(path);
         fs::create_dir_all(place.parent().context("a file lies in a directory")?)?;
         Ok(place)
     }
 
-    /// A file that is read.
+    /// Adds a data file.
     pub fn file(&self, path: &str, content: &[u8]) -> Result<()> {
         let place = self.place(path)?;
-        // An applet's link gives way to the program itself.
+        // The program itself replaces an applet's link.
         if place.is_symlink() {
             fs::remove_file(&place)?;
         }
         fs::write(&place, content).with_context(|| format!("cannot write {}", place.display()))
     }
 
-    /// A file that is run.
+    /// Adds an executable.
     pub fn program(&self, path: &str, content: &[u8]) -> Result<()> {
         self.file(path, content)?;
         Ok(fs::set_permissions(self.place(path)?, Permissions::from_mode(0o755))?)
     }
 
-    /// A program of this machine or of the packages, with the libraries it loads, each at the path where it looks for
-    /// them.
+    /// Adds a program of this machine or of the packages, with the libraries that it loads, each at the path where it
+    /// looks for them.
     pub fn program_with_libraries(&self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
         if !cmd::is_static(program)? {
             let mut ldd = cmd::command("ldd");
@@ -77,7 +77,7 @@ impl Archive {
     }
 }
 
-/// Name and file of each library in what `ldd` says; the loader itself is among them.
+/// Name and file of each library in the output of `ldd`, including the loader itself.
 fn libraries(ldd: &str) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for line in ldd.lines().map(str::trim) {

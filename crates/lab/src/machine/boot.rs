@@ -17,18 +17,18 @@ use crate::{clock, cmd, interrupted};
 
 /// Memory of the guest: its files, and what null_blk keeps.
 const MEMORY_MIB: u32 = 1024;
-/// The longest that one scenario may take, seconds; emulation makes a program a hundred times as slow.
+/// Time limit of one scenario, seconds; emulation makes a program a hundred times slower.
 const SCENARIO_SECONDS: u32 = 240;
-/// The longest from start to the first scenario.
+/// Time limit from start to the first scenario.
 const START_SECONDS: u64 = 120;
-/// A machine that says nothing for so long hangs as a whole, as an emulated one does now and then on a busy host: no
-/// scenario takes as long.
+/// A machine that is silent for this long hangs as a whole, as an emulated one does now and then on a busy host: no
+/// scenario takes that long.
 const SILENCE: Duration = Duration::from_secs(400);
 
 /// Loaded before any scenario: the bus of the virtual disks, the port that results go through, the driver of all SCSI
 /// disks, and the checksum that ext4 asks for when it is mounted.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "sd_mod", "crc32c_generic"];
-/// Programs of this machine that scenarios use, with the package that has each.
+/// Programs of this machine that scenarios use, each with its package.
 const TOOLS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs"), ("wipefs", "util-linux"), ("losetup", "mount")];
 
 /// Something that the guest sent.
@@ -42,38 +42,38 @@ pub(super) struct Sent {
     pub(super) stderr: String,
 }
 
-/// Everything that came of a boot.
+/// The result of a boot.
 pub(super) struct Outcome {
     pub(super) sent: Vec<Sent>,
-    /// What the kernel said, for people.
+    /// The kernel's messages, for people.
     pub(super) console: String,
 }
 
 impl Outcome {
-    /// Whether the guest came to the end of its list.
+    /// Whether the guest reached the end of its list.
     pub(super) fn is_whole(&self) -> bool {
         self.sent.iter().any(|sent| sent.kind == "end")
     }
 }
 
-/// Boots and runs these scenarios; once more where the emulated machine hangs.
+/// Boots and runs these scenarios; tries once more if the emulated machine hangs.
 pub(super) fn boot(scenarios: &[Scenario], machine: &Machine) -> Result<Outcome> {
     match boot_once(scenarios, machine) {
         Err(error) if error.is::<Silent>() => {
-            println!("{error}; once more");
+            println!("{error}; trying again");
             boot_once(scenarios, machine)
         }
         outcome => outcome,
     }
 }
 
-/// The machine said nothing more.
+/// The machine stopped sending anything.
 #[derive(Debug)]
 struct Silent;
 
 impl std::fmt::Display for Silent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the machine said nothing for {} s", SILENCE.as_secs())
+        write!(f, "the machine sent nothing for {} s", SILENCE.as_secs())
     }
 }
 
@@ -126,11 +126,11 @@ fn power_on(scenarios: &[Scenario], scripts: &Scripts<'_>, machine: &Machine, di
 pub(super) fn without_disks(machine: &Machine, initramfs: &Path, port: &Path) -> Command {
     let mut qemu = cmd::command(QEMU);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
-    // An emulated processor runs anywhere; what is measured here is behaviour.
+    // An emulated processor runs anywhere; this checks behaviour, not speed.
     qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);
     qemu.args(["-m", &MEMORY_MIB.to_string()]);
     qemu.arg("-kernel").arg(machine.packages.kernel()).arg("-initrd").arg(initramfs);
-    // The kernel would panic where a busy host's ticks of the timer come too late for its check.
+    // The kernel would panic if the timer ticks of a busy host came too late for its check.
     qemu.args(["-append", "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on mitigations=off no_timer_check"]);
     qemu.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=port,name=lab"]);
     qemu.arg("-chardev").arg(format!("file,id=port,path={}", port.display()));
@@ -145,7 +145,7 @@ fn all_disks(scenarios: &[Scenario]) -> impl Iterator<Item = (String, &Disk)> {
         .flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (serial(n, m), disk)))
 }
 
-/// Makes the disks' files: they are sparse, and gone with the directory.
+/// Creates the disks' files: they are sparse, and removed with the directory.
 fn make_disks(scenarios: &[Scenario], dir: &Path) -> Result<()> {
     all_disks(scenarios)
         .try_for_each(|(serial, disk)| Ok(File::create(dir.join(serial))?.set_len(disk.size_mib << 20)?))
@@ -157,7 +157,7 @@ fn add_disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) {
     }
     for (serial, disk) in all_disks(scenarios) {
         let file = dir.join(&serial);
-        // Writes to the file need not be durable: it lives as long as the machine.
+        // Writes to the file need not be durable: it lives only as long as the machine.
         let own = disk.drive.as_deref().unwrap_or_default();
         let cache = if own.contains("cache=") { "" } else { "cache=unsafe," };
         let more = if own.is_empty() { String::new() } else { format!(",{own}") };
@@ -199,7 +199,7 @@ pub(super) fn archive(scenarios: &[Scenario], scripts: &Scripts<'_>, machine: &M
     Ok(archive)
 }
 
-/// Waits for the machine to power itself off; ends it when it does not, or when we are told to stop.
+/// Waits for the machine to power itself off; kills it if it does not, or if we are asked to stop.
 fn wait(mut child: Child, most: Duration, said: impl Fn() -> [u64; 2]) -> Result<()> {
     let begin = clock::now();
     let (mut heard, mut heard_at) = ([0; 2], begin);
@@ -225,7 +225,7 @@ fn wait(mut child: Child, most: Duration, said: impl Fn() -> [u64; 2]) -> Result
     }
 }
 
-/// Reads what came through the port: a line of six words, and behind it as many bytes as it announces.
+/// Reads what came through the port: a line of six words, followed by as many bytes as it announces.
 fn parse(bytes: &[u8]) -> Result<Vec<Sent>> {
     let mut sent = Vec::new();
     let mut rest = bytes;
@@ -236,7 +236,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Sent>> {
         let [kind, name, number, status, stdout, stderr] = words[..] else { bail!("the guest sent {line:?}") };
         let mut take = |length: &str| -> Result<String> {
             let length: usize = length.parse()?;
-            // A machine that ended in the middle: what there is.
+            // A machine that ended in the middle: take what there is.
             let (taken, after) = rest.split_at(length.min(rest.len()));
             rest = after;
             Ok(String::from_utf8_lossy(taken).into_owned())

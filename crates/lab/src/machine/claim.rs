@@ -1,6 +1,6 @@
-//! What a scenario claims of a report: a place in the JSON, and what is to be found there.
+//! What a scenario claims about a report: a place in the JSON, and the value expected there.
 //!
-//! A place is a path of keys, of numbers for elements, and of `key=value` for the first element of a list that has this
+//! A place is a path of keys, numbers for list elements, and `key=value` for the first element of a list with that
 //! value: `/record/steps/name=qd1/runtime_ns`.
 
 use std::fmt;
@@ -21,16 +21,16 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Whether it claims anything, and not two things.
+    /// Checks that it claims exactly one thing.
     pub(super) fn check(&self) -> Result<()> {
         let ranged = self.at_least.is_some() || self.at_most.is_some();
         let kinds = [self.equals.is_some(), self.contains.is_some(), ranged].into_iter().filter(|given| *given).count();
         ensure!(kinds == 1, "{}: give equals, contains, or at_least and at_most", self.at);
-        ensure!(self.at.starts_with('/'), "{}: a place begins with /", self.at);
+        ensure!(self.at.starts_with('/'), "{}: a place must begin with /", self.at);
         Ok(())
     }
 
-    /// Why it does not hold of this report; nothing where it does.
+    /// Why it does not hold for this report; `None` if it does.
     pub(super) fn broken_by(&self, report: &Value) -> Option<String> {
         let Some(found) = find(report, &self.at) else { return Some(format!("{} is missing; {self}", self.at)) };
         let number = || found.as_f64().unwrap_or(f64::NAN);
@@ -58,7 +58,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Equal, where TOML's whole numbers are JSON's.
+/// Equal, treating TOML integers like JSON numbers.
 fn alike(found: &Value, wanted: &Value) -> bool {
     found == wanted || (found.is_number() && found.as_f64() == wanted.as_f64())
 }

@@ -1,6 +1,6 @@
-# What scripts of scenarios may use.
+# Functions for the scripts of scenarios.
 
-# send KIND NAME NUMBER STATUS: a line, and behind it what lies in /tmp/out and /tmp/err.
+# send KIND NAME NUMBER STATUS: a line, followed by the contents of /tmp/out and /tmp/err.
 send() {
     set -- "$1" "$2" "$3" "$4" "$(stat -c %s /tmp/out)" "$(stat -c %s /tmp/err)"
     { echo "$*"; cat /tmp/out /tmp/err; } >"$(ls /dev/vport*p* | head -n 1)"
@@ -23,10 +23,10 @@ disk() {
     return 1
 }
 
-# What was there before the scenario made anything.
+# The devices that existed before the scenario created any.
 ls /sys/block >/tmp/before
 
-# device PREFIX: the path of the first new block device whose name begins so, once it is there.
+# device PREFIX: the path of the first new block device with this name prefix, once it exists.
 device() {
     for try in $(seq 100); do
         for dir in /sys/block/"$1"*; do
@@ -37,11 +37,11 @@ device() {
         done
         sleep 0.1
     done
-    echo "no new device is called $1" >&2
+    echo "no new device has a name beginning with $1" >&2
     return 1
 }
 
-# ext4 DEVICE: makes a filesystem on it, without work that goes on later.
+# ext4 DEVICE: makes a filesystem on it, without work left for later.
 ext4() {
     mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1"
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The guest's first process: runs every scenario in turn, sends what came of it through the port, and powers off.
+# The guest's first process: runs every scenario in turn, sends the results through the port, and powers off.
 export PATH=/bin:/sbin LD_LIBRARY_PATH=/lib64 HOME=/tmp DM_DISABLE_UDEV=1 LVM_SUPPRESS_FD_WARNINGS=1
 mkdir -p /proc /sys /dev /tmp /mnt /run
 mount -t proc proc /proc
@@ -12,7 +12,7 @@ for module in $(cat /lab/modules); do modprobe "$module"; done
 . /lab/helpers
 for name in $(cat /lab/order); do
     echo "lab: $(cut -d ' ' -f 1 /proc/uptime) s: $name" >/dev/console
-    # A run in which nothing moves any more must not cost the others.
+    # A run that hangs must not prevent the others.
     timeout -s KILL "$(cat /lab/seconds)" sh "/lab/$name" >/tmp/log 2>&1
     status=$?
     mv /tmp/log /tmp/out

@@ -1,4 +1,4 @@
-//! What is wrong with the runs of a scenario, by what the machine sent.
+//! What is wrong with the runs of a scenario, according to what the machine sent.
 
 use serde_json::Value;
 
@@ -15,8 +15,8 @@ pub(super) fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut broken = Vec::new();
     match of_scenario("scenario").next() {
         Some(sent) if sent.status == 0 => {}
-        Some(sent) => broken.push(format!("the script ended with {}: {}", sent.status, sent.stdout.trim_end())),
-        None => broken.push("the machine never came to its end".to_owned()),
+        Some(sent) => broken.push(format!("the script exited with {}: {}", sent.status, sent.stdout.trim_end())),
+        None => broken.push("the machine ended before the scenario did".to_owned()),
     }
     for (number, run) in scenario.runs.iter().enumerate() {
         let sent = of_scenario("run").find(|sent| sent.number == number);
@@ -29,11 +29,11 @@ pub(super) fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
 fn judge_run(run: &Run, sent: &Sent) -> Vec<String> {
     let mut broken = Vec::new();
     if sent.status != run.exit {
-        broken.push(format!("exit code {} instead of {}; it said: {}", sent.status, run.exit, sent.stderr.trim_end()));
+        broken.push(format!("exit code {} instead of {}; stderr: {}", sent.status, run.exit, sent.stderr.trim_end()));
     }
     for (parts, said) in [(&run.stderr, &sent.stderr), (&run.stdout, &sent.stdout)] {
         let missing = parts.iter().filter(|part| !said.contains(*part));
-        broken.extend(missing.map(|part| format!("it did not say {part:?} but: {}", said.trim_end())));
+        broken.extend(missing.map(|part| format!("expected {part:?} in the output: {}", said.trim_end())));
     }
     if !run.wants_report() {
         return broken;
@@ -47,13 +47,13 @@ fn judge_run(run: &Run, sent: &Sent) -> Vec<String> {
     let missing = run.findings.iter().filter(|id| !found(id));
     broken.extend(missing.map(|id| format!("no finding {id} among {findings:?}")));
     let unwanted = run.no_findings.iter().filter(|id| found(id));
-    broken.extend(unwanted.map(|id| format!("a finding {id} among {findings:?}")));
+    broken.extend(unwanted.map(|id| format!("unexpected finding {id} among {findings:?}")));
     broken.extend(confidently_wrong(&run.kinds, &report));
     broken.extend(run.claims.iter().filter_map(|claim| claim.broken_by(&report)));
     broken
 }
 
-/// The kind of storage that a report is sure of though it is not among `kinds`, or that it says nothing of kinds.
+/// A complaint if a report is sure of a kind of storage that is not among `kinds`, or says nothing about kinds.
 fn confidently_wrong(kinds: &[String], report: &Value) -> Option<String> {
     let top = &report["identity"]["kinds"][0];
     let (kind, probability) = (top["kind"].as_str(), top["probability"].as_f64());
@@ -61,9 +61,9 @@ fn confidently_wrong(kinds: &[String], report: &Value) -> Option<String> {
         _ if kinds.is_empty() => None,
         (Some(kind), Some(probability)) => {
             let is_wrong = probability >= SURE && !kinds.iter().any(|right| right == kind);
-            is_wrong.then(|| format!("it is sure ({probability:.2}) of {kind}, which is none of {kinds:?}"))
+            is_wrong.then(|| format!("it is sure ({probability:.2}) of {kind}, which is not one of {kinds:?}"))
         }
-        _ => Some("it says nothing of kinds of storage".to_owned()),
+        _ => Some("it says nothing about the kind of storage".to_owned()),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told() {
+    fn everything_that_is_wrong_is_reported() {
         let wrong =
             judged(vec![sent("run", 0, r#"{"n":2,"findings":[{"id":"worse"}]}"#, ""), sent("scenario", 0, "", "")]);
         assert_eq!(wrong.len(), 5, "{wrong:?}");
@@ -119,6 +119,6 @@ mod tests {
     fn a_machine_that_ended_early_is_no_success() {
         assert_eq!(judged(vec![]).len(), 2);
         let failed = judged(vec![sent("scenario", 2, "no disk", "")]);
-        assert!(failed[0].contains("ended with 2: no disk") && failed[1].contains("did not run"), "{failed:?}");
+        assert!(failed[0].contains("exited with 2: no disk") && failed[1].contains("did not run"), "{failed:?}");
     }
 }

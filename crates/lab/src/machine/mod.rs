@@ -1,5 +1,5 @@
 //! The emulated machine: the binary on another kernel and on devices that this machine lacks. It needs neither root nor
-//! hardware; its timings mean nothing, its behaviour does.
+//! hardware; its timings mean nothing, only its behaviour matters.
 
 mod archive;
 mod boot;
@@ -25,7 +25,7 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The scenarios that check one disk several times.
 pub const REPEATED: [&str; 2] = ["dm-moving", "qemu-throttled"];
 
-/// What boots, and the binary that it runs.
+/// The kernel and tools that boot, and the binary that runs.
 pub struct Machine {
     /// Its kernel and tools.
     pub packages: Unpacked,
@@ -34,8 +34,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Runs the scenarios in one boot, keeps in `dir` what each run said, and prints what did not come out as it
-    /// should. False where something did not.
+    /// Runs the scenarios in one boot, keeps each run's output in `dir`, and prints what did not come out as expected.
+    /// False if anything did not.
     pub fn run(&self, scenarios: &[Scenario], dir: Option<&Path>) -> Result<bool> {
         println!(
             "one boot of Linux {} for {} scenarios; timings under emulation mean nothing",
@@ -66,7 +66,7 @@ impl Machine {
     pub fn reports(&self, name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
         let mut scenarios = Scenario::all()?;
         scenarios.retain(|scenario| scenario.name == name);
-        ensure!(self.run(&scenarios, Some(dir))?, "the scenario {name} did not come out as it should");
+        ensure!(self.run(&scenarios, Some(dir))?, "the scenario {name} did not come out as expected");
         let mut files: Vec<PathBuf> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         files.retain(|path| path.extension().is_some_and(|extension| extension == "out"));
         files.sort();
@@ -74,7 +74,7 @@ impl Machine {
     }
 }
 
-/// Writes what each run said to files.
+/// Writes each run's output to files.
 fn keep(dir: &Path, outcome: &Outcome) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for sent in outcome.sent.iter().filter(|sent| sent.kind == "run") {

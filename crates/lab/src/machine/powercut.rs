@@ -1,9 +1,9 @@
 //! `cargo xtask truth --powercut`: guests whose host loses its power while they commit.
 //!
-//! The guest's disk is a file on a filesystem of the host's own, on a loop device. QEMU with `cache=unsafe` ignores the
-//! guest's flushes, so that what was committed is in the host's memory alone; with `cache=none` it is on the loop
-//! device. The host's cut is a copy of what is behind the loop device, without what its memory holds; the guest is then
-//! killed, and the copy mounted and checked. The witness is QEMU's port to a file.
+//! The guest's disk is a file on one of the host's own filesystems, on a loop device. QEMU with `cache=unsafe` ignores
+//! the guest's flushes, so that committed data is only in the host's memory; with `cache=none` it is on the loop
+//! device. The host's power cut is simulated by copying what is behind the loop device, without the contents of memory;
+//! the guest is then killed, and the copy mounted and checked. The witness is a QEMU port that writes to a file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -22,12 +22,12 @@ use crate::{Loop, Mount, clock, interrupted, temp_dir, tool};
 /// Sizes of the host's disk and the guest's.
 const HOST_BYTES: u64 = 600 << 20;
 const GUEST_BYTES: u64 = 128 << 20;
-/// Commits before everything is written out once, and after which the power is cut.
+/// Number of commits before everything is written out once, and number after which the power is cut.
 const COMMITS: [usize; 2] = [100, 600];
-/// The longest from the start of a guest to its last commit, which is emulated.
+/// Time limit from the start of a guest, which is emulated, to its last commit.
 const MOST: Duration = Duration::from_secs(300);
 
-/// What the guest runs, until it is no more.
+/// What the guest runs until it is killed.
 const GUEST: &str = "\
 about = 'commits until the power is cut'
 modules = ['ext4']
@@ -57,7 +57,7 @@ pub fn run(machine: &Machine, count: u64) -> Result<()> {
         println!("powercut: cache={cache}: lost in {found} of {count}");
         wrong += if loses { count - found } else { found };
     }
-    ensure!(wrong == 0, "{wrong} of {} were not as they should be", 2 * count);
+    ensure!(wrong == 0, "{wrong} of {} guests did not come out as expected", 2 * count);
     Ok(())
 }
 
@@ -71,7 +71,7 @@ impl Drop for Guest {
     }
 }
 
-/// One cut; what the check said.
+/// One cut; returns the output of the check.
 fn one(cache: &str, machine: &Machine) -> Result<String> {
     let place = temp_dir()?;
     let at = |name: &str| place.path().join(name);
@@ -85,10 +85,10 @@ fn one(cache: &str, machine: &Machine) -> Result<String> {
     let guest = start(cache, &disk, &notes, place.path(), machine)?;
     let [first, last] = COMMITS;
     noted(&notes, first)?;
-    // From here on, what is on the device is there because of the guest's flushes.
+    // From here on, data reaches the device only because of the guest's flushes.
     tool("sync", &["-f", text(host.path())])?;
     noted(&notes, last)?;
-    // In this order: what is noted was acknowledged before the copy was begun.
+    // In this order: whatever the witness noted was acknowledged before the copy began.
     let kept = at("kept");
     fs::copy(&notes, &kept)?;
     let cut = at("cut");
@@ -102,11 +102,11 @@ fn one(cache: &str, machine: &Machine) -> Result<String> {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.code() {
         Some(0 | 3) => Ok(said),
-        code => bail!("the check ended with {code:?}: {}", String::from_utf8_lossy(&output.stderr).trim()),
+        code => bail!("the check exited with {code:?}: {}", String::from_utf8_lossy(&output.stderr).trim()),
     }
 }
 
-/// The guest's disk, so that what it writes needs no new block of the host's.
+/// The guest's disk, fully allocated, so that its writes need no new blocks on the host.
 fn write_whole(disk: &Path) -> Result<()> {
     let file = File::create(disk)?;
     for block in 0..GUEST_BYTES >> 20 {
@@ -131,7 +131,7 @@ fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, machine: &Machine
     Ok(Guest(qemu.spawn().context("cannot start QEMU")?))
 }
 
-/// Waits until so many commits are noted.
+/// Waits until this many commits are noted.
 fn noted(notes: &Path, count: usize) -> Result<()> {
     let begin = clock::now();
     while fs::read(notes).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count()) <= count {

@@ -1,7 +1,7 @@
-//! A scenario of the lab: devices, what is run on them, and what has to come of it. Data, from
+//! A scenario of the lab: devices, what runs on them, and the expected results. Data, from
 //! `crates/lab/scenarios/*.toml`.
 //!
-//! HACKING.md says how to write one; [`super::claim`] is what is held against a report.
+//! HACKING.md explains how to write one; [`super::claim`] defines what is checked in a report.
 
 use std::fs;
 
@@ -21,9 +21,9 @@ pub struct Scenario {
     /// The name of its file.
     #[serde(skip)]
     pub name: String,
-    /// What it is, one sentence.
+    /// A description, in one sentence.
     pub about: String,
-    /// Whether it belongs to the short form that the tests run.
+    /// Whether it belongs to the short set that the tests run.
     #[serde(default)]
     pub short: bool,
     /// Modules to load first, each with its parameters: `null_blk nr_devices=1`.
@@ -32,17 +32,17 @@ pub struct Scenario {
     /// Disks that QEMU gives the machine; `$DISK0` is the first one's path.
     #[serde(default, rename = "disk")]
     pub(super) disks: Vec<Disk>,
-    /// Shell commands in a machine of their own, whose power is cut when they have ended, whatever still runs; what
-    /// follows finds the disks as they were then.
+    /// Shell commands in a separate machine, whose power is cut when they have ended, whatever is still running; the
+    /// later commands find the disks as they were then.
     #[serde(default)]
     pub(super) before_cut: String,
-    /// Shell commands that make the devices. The first that fails fails the scenario.
+    /// Shell commands that create the devices. If one fails, the scenario fails.
     #[serde(default)]
     pub(super) setup: String,
-    /// What is run, in order.
+    /// The runs, in order.
     #[serde(rename = "run")]
     pub(super) runs: Vec<Run>,
-    /// Shell commands that take the devices away again, also after a failure.
+    /// Shell commands that remove the devices again, also after a failure.
     #[serde(default)]
     pub(super) teardown: String,
 }
@@ -71,27 +71,27 @@ pub(super) struct Run {
     /// Shell commands that change the devices first.
     #[serde(default)]
     pub(super) before: String,
-    /// The arguments, as the guest's shell reads them.
+    /// The arguments, as the guest's shell parses them.
     pub(super) qd1: String,
-    /// How often it is run, one after another.
+    /// How many times it is run, one after another.
     #[serde(default = "once")]
     pub(super) times: u32,
     /// The exit code.
     #[serde(default)]
     pub(super) exit: i32,
-    /// Beginnings of ids of findings that must be in the report.
+    /// Prefixes of ids of findings that must be in the report.
     #[serde(default)]
     pub(super) findings: Vec<String>,
-    /// Beginnings of ids that must not.
+    /// Prefixes of ids that must not be in the report.
     #[serde(default)]
     pub(super) no_findings: Vec<String>,
-    /// Parts of what it says on stdout.
+    /// Texts that stdout must contain.
     #[serde(default)]
     pub(super) stdout: Vec<String>,
-    /// Parts of what it says on stderr.
+    /// Texts that stderr must contain.
     #[serde(default)]
     pub(super) stderr: Vec<String>,
-    /// What the storage may be called by a report that is sure of its kind; none: nothing is claimed of it.
+    /// Kinds of storage that a report may be sure of; empty: no claim about the kind.
     #[serde(default)]
     pub(super) kinds: Vec<String>,
     /// Claims about the report.
@@ -100,14 +100,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether anything is claimed of its JSON report.
+    /// Whether there are claims about its JSON report.
     pub(super) fn wants_report(&self) -> bool {
         !(self.findings.is_empty() && self.no_findings.is_empty() && self.kinds.is_empty() && self.claims.is_empty())
     }
 }
 
 impl Disk {
-    /// The modules that show it to the guest.
+    /// The modules that the guest needs to see it.
     pub(super) fn modules(&self) -> Result<&'static [&'static str]> {
         let kinds: [(&str, &[&str]); 3] =
             [("nvme", &["nvme"]), ("virtio-blk", &["virtio_blk"]), ("scsi-hd", &["virtio_scsi"])];
@@ -121,7 +121,7 @@ impl Scenario {
     pub(super) fn parse(name: &str, text: &str) -> Result<Self> {
         let mut this: Self = toml::from_str(text)?;
         name.clone_into(&mut this.name);
-        ensure!(!this.runs.is_empty(), "a scenario runs something");
+        ensure!(!this.runs.is_empty(), "a scenario needs at least one run");
         for run in &this.runs {
             ensure!(
                 !run.wants_report() || run.qd1.contains("--json"),
@@ -144,14 +144,15 @@ impl Scenario {
         paths.sort();
         let mut all = Vec::new();
         for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
-            let name = path.file_stem().and_then(|stem| stem.to_str()).context("a scenario's name is text")?;
+            let name =
+                path.file_stem().and_then(|stem| stem.to_str()).context("a scenario's file name must be UTF-8")?;
             let text = fs::read_to_string(path)?;
             all.push(Self::parse(name, &text).with_context(|| format!("in {}", path.display()))?);
         }
         Ok(all)
     }
 
-    /// What the guest's shell runs before its power is cut.
+    /// The script for the guest's shell before its power is cut.
     pub(super) fn script_before_cut(&self, index: usize) -> String {
         let mut lines = vec!["set -eu".to_owned(), ". /lab/helpers".to_owned()];
         lines.extend(self.devices(index));
@@ -166,10 +167,10 @@ impl Scenario {
         load.chain(disks).collect()
     }
 
-    /// What the guest's shell runs, as a file that knows the helpers of `init.sh`.
+    /// The script for the guest's shell, which can use the helpers of `init.sh`.
     pub(super) fn script(&self, index: usize) -> String {
         let mut lines = vec!["set -eu".to_owned(), ". /lab/helpers".to_owned(), "finish() {".to_owned()];
-        // Each line of it by itself: what was not made cannot be taken away, and the rest still has to go.
+        // Each line on its own: what was not created cannot be removed, but the rest still must be.
         lines.push("set +e".to_owned());
         lines.extend(self.teardown.lines().map(str::to_owned));
         let unload = self.modules.iter().rev().filter_map(|module| module.split_whitespace().next());

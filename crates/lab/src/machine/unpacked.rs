@@ -1,7 +1,7 @@
 //! Debian's packages of a guest, unpacked: a kernel with its modules, a static busybox, device mapper and LVM tools.
 //!
-//! `cargo xtask` fetches them. They are not installed: the machine's own kernel, its udev rules and its LVM are none of
-//! the lab's business.
+//! `cargo xtask` fetches them. They are not installed, so that the machine's own kernel, udev rules and LVM stay
+//! untouched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,14 +35,14 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Those in `root`, whose modules were made ready before.
+    /// Those in `root`, whose modules were prepared before.
     pub fn open(root: &Path) -> Result<Self> {
-        let release = release(root).context("the lab's packages hold no kernel; remove them, and they come anew")?;
+        let release = release(root).context("the lab's packages contain no kernel; remove them to fetch them again")?;
         Ok(Self { root: root.to_owned(), release })
     }
 
-    /// Those that were just unpacked in `root`: keeps the modules that a guest may need, and makes them ready for it.
-    /// Where they are another architecture's, which cannot be run here, the tools are those of `own`.
+    /// Those that were just unpacked in `root`: keeps the modules that a guest may need, and prepares them for it.
+    /// If they are for another architecture, whose programs cannot be run here, the tools of `own` are used.
     pub fn prepare(root: &Path, own: Option<&Self>) -> Result<Self> {
         let release = release(root)?;
         let modules = modules(root, &release)?;
@@ -73,7 +73,7 @@ impl Unpacked {
         program(&self.root, name)
     }
 
-    /// Where the loader looks for their libraries, before those of this machine.
+    /// Where the loader looks for their libraries before those of this machine.
     pub fn library_path(&self) -> String {
         let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|dir| self.root.join(dir));
         dirs.map(|dir| dir.to_string_lossy().into_owned()).join(":")
@@ -82,10 +82,10 @@ impl Unpacked {
 
 fn program(root: &Path, name: &str) -> Result<PathBuf> {
     let places = ["bin", "sbin", "usr/bin", "usr/sbin"].map(|dir| root.join(dir).join(name));
-    places.into_iter().find(|path| path.is_file()).with_context(|| format!("the packages have no {name}"))
+    places.into_iter().find(|path| path.is_file()).with_context(|| format!("the packages do not contain {name}"))
 }
 
-/// busybox's own depmod, since the machine may have none. It wants the modules where they were before /usr took all.
+/// busybox's own depmod, since the machine may have none. It expects the modules where they were before the /usr merge.
 fn depend(root: &Path, release: &str, busybox: &Path) -> Result<()> {
     let (lib, modules) = (root.join("lib"), root.join("usr/lib/modules"));
     if !lib.join("modules").exists() && modules.is_dir() {
@@ -110,7 +110,7 @@ fn modules(root: &Path, release: &str) -> Result<PathBuf> {
     places.into_iter().find(|dir| dir.is_dir()).context("the kernel's package has no modules")
 }
 
-/// Removes what is neither kept nor on the way to it.
+/// Removes everything except what is kept and its parent directories.
 fn prune(modules: &Path) -> Result<()> {
     let kernel = modules.join("kernel");
     for parent in [kernel.clone(), kernel.join("drivers")] {

@@ -1,4 +1,4 @@
-//! A [`Hist`] in JSON: HdrHistogram's V2 encoding, which its libraries in every language read.
+//! A [`Hist`] in JSON: HdrHistogram's V2 encoding, which its libraries in every language can read.
 
 use std::io::Read as _;
 
@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{FINE_BINS, Held, Hist, LATENCY_MAX_NS};
 
-/// Begins HdrHistogram's V2 encoding, and the bytes before its counts.
+/// The first bytes of HdrHistogram's V2 encoding, and the number of bytes before its counts.
 const V2_COOKIE: u32 = 0x1c84_9313;
 const V2_HEADER: usize = 40;
-/// Begins the compressed form: then come the length of a zlib stream, and that, in which the other form is.
+/// The first bytes of the compressed form: then come the length of a zlib stream and the stream, which contains the
+/// other form.
 const V2_COMPRESSED_COOKIE: u32 = 0x1c84_9314;
-/// Its bytes at most: nine for each bin.
+/// Its maximum length in bytes: nine for each bin.
 const V2_LONGEST: u64 = V2_HEADER as u64 + 9 * FINE_BINS as u64;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -62,12 +63,12 @@ impl<'de> Deserialize<'de> for Hist {
     }
 }
 
-/// Returns how many values an encoding in base64 has; 0 where it is damaged.
+/// Returns how many values a base64 encoding has; 0 if it is damaged.
 pub(crate) fn values_in(hdr_v2: &str) -> usize {
     BASE64.decode(hdr_v2).ok().and_then(plain).and_then(|bytes| values(&bytes)).map_or(0, |values| values.len())
 }
 
-/// Returns a V2 encoding without its compression; `None` where it is damaged, or longer than any of ours.
+/// Returns a V2 encoding without its compression; `None` if it is damaged, or longer than any of ours.
 fn plain(encoded: Vec<u8>) -> Option<Vec<u8>> {
     let Some(compressed) = encoded.strip_prefix(&V2_COMPRESSED_COOKIE.to_be_bytes()) else { return Some(encoded) };
     let (length, zlib) = compressed.split_first_chunk::<4>()?;
@@ -76,10 +77,11 @@ fn plain(encoded: Vec<u8>) -> Option<Vec<u8>> {
     (u32::from_be_bytes(*length) as usize == zlib.len() && bytes.len() as u64 <= V2_LONGEST).then_some(bytes)
 }
 
-/// Returns the values of a V2 encoding and how many there are of each, or `None` where it is damaged or asks for more than a
-/// [`Hist`] has.
+/// Returns the values of a V2 encoding and their counts, or `None` if it is damaged or asks for more than a [`Hist`]
+/// has.
 ///
-/// The crate would do it too, by way of an array of a quarter of a MiB for each of the thousands that a record may have.
+/// The crate could do this too, but with an array of a quarter of a MiB for each of the thousands that a record may
+/// have.
 fn values(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
     // Cookie, length of the counts, offset, digits, lowest and highest value, ratio.
     let word = |at: usize| encoded.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().expect("four")));
@@ -100,7 +102,7 @@ fn values(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
         if index >= FINE_BINS as u64 {
             return None;
         }
-        // So many bins without a value, or the values of one.
+        // A number of empty bins, or the count of one bin.
         match u64::try_from(count) {
             Err(_) => index = index.checked_add(count.unsigned_abs())?,
             Ok(0) => index += 1,
@@ -129,7 +131,7 @@ fn signed(bytes: &mut &[u8]) -> Option<i64> {
     Some((number >> 1) as i64 ^ -((number & 1) as i64))
 }
 
-/// The same as HdrHistogram has it.
+/// The same from HdrHistogram.
 pub(super) fn to_hdr(hist: &Hist) -> Histogram<u64> {
     let mut hdr = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant bounds are valid");
     hist.held.iter().for_each(|held| hdr.saturating_record_n(held.low_ns(), held.count));
@@ -161,7 +163,7 @@ mod tests {
             prop_assert_eq!(serde_json::from_str::<Hist>(&text).unwrap(), hist);
         }
 
-        /// The crate's reader says the same, of any unit and bounds that are accepted.
+        /// The crate's reader agrees, for any unit and bounds that are accepted.
         #[test]
         fn it_is_read_as_hdr_histogram_reads_it(
             values in prop::collection::vec((0u64..1 << 41, 1u64..1 << 40), 0..50), lowest in 1u64..=2, bits in 12u32..=41,
@@ -187,7 +189,7 @@ mod tests {
         }
     }
 
-    /// A histogram in JSON, with these bytes for its encoding.
+    /// A histogram in JSON with these bytes as its encoding.
     fn with_bytes(hist: &Hist, bytes: &[u8]) -> serde_json::Value {
         let mut json = serde_json::to_value(hist).unwrap();
         json["hdr_v2"] = BASE64.encode(bytes).into();
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Cause: a length of 4 GB in a damaged record was allocated before anything else was looked at.
+    /// Cause: a length of 4 GB in a damaged record was allocated before anything else was checked.
     #[test]
     fn a_damaged_histogram_is_refused_by_its_header() {
         let whole = Hist::new();
@@ -233,7 +235,7 @@ mod tests {
             refused(&bytes);
             refused(&compressed(&bytes));
         }
-        // A kilobyte that becomes a megabyte; a stream that is none; a wrong length of it; nothing.
+        // A kilobyte that becomes a megabyte; an invalid stream; a wrong stream length; nothing.
         refused(&compressed(&vec![0; 1 << 20]));
         refused(&[&V2_COMPRESSED_COOKIE.to_be_bytes()[..], &[0, 0, 0, 4], b"none"].concat());
         let mut long = compressed(&uncompressed(&whole));

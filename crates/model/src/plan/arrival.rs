@@ -1,4 +1,4 @@
-//! When requests are issued, and the pace of those that a disk has to be able to keep.
+//! When requests are issued, and rates limited to what the disk can sustain.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,17 +23,17 @@ pub enum Arrival {
         /// Mean requests per second of each worker.
         iops: f64,
     },
-    /// As `Fixed`, at a rate that the disk can keep: what it sustains one request at a time is measured first.
+    /// As `Fixed`, at a rate that the disk can sustain: its rate with one request at a time is measured first.
     Paced {
-        /// Requests per second of each worker at most.
+        /// Maximum requests per second of each worker.
         iops: f64,
-        /// Largest share of what the disk sustains that is offered.
+        /// Maximum offered rate as a share of what the disk sustains.
         load_max: f64,
     },
 }
 
 impl Arrival {
-    /// Returns what each of so many workers does, for all of them together to do this.
+    /// Returns the arrival of each of this many workers so that all of them together do this.
     #[must_use]
     pub fn shared_by(self, workers: u32) -> Self {
         let share = |iops: f64| iops / f64::from(workers.max(1));
@@ -45,7 +45,7 @@ impl Arrival {
         }
     }
 
-    /// Returns the requests per second of each worker, of an open loop.
+    /// Returns the requests per second of each worker in an open loop.
     pub fn iops(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -53,26 +53,27 @@ impl Arrival {
         }
     }
 
-    /// Whether requests are due at their own times, whether or not those before them are done.
+    /// Whether requests are due at their own times, even if earlier ones are not done.
     pub fn is_open(self) -> bool {
         self != Self::Closed
     }
 }
 
-/// How many requests a second a step was to offer, how many the disk sustained one at a time, and how many were offered.
+/// How many requests per second a step should have offered, how many the disk sustained one at a time, and how many
+/// were offered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pace {
-    /// What was asked for.
+    /// The requested rate.
     pub asked_iops: f64,
-    /// What one request after another came to, before the step.
+    /// The rate measured before the step with one request at a time.
     pub sustained_iops: f64,
-    /// What was offered: at most the plan's share of that.
+    /// The offered rate: at most the plan's share of that.
     pub offered_iops: f64,
 }
 
 impl StepPlan {
-    /// Returns what measures, before the first visit of a step at a pace that the disk can keep, what the disk sustains one
-    /// request at a time; `None` of other steps.
+    /// For a paced step, returns the step that measures, before its first visit, what the disk sustains with one
+    /// request at a time; `None` for other steps.
     #[must_use]
     pub fn pace_probe(&self) -> Option<Self> {
         let Work::Io(io) = &self.work else { return None };
@@ -82,10 +83,10 @@ impl StepPlan {
         Some(Self { work: Work::Io(work), background: Vec::new(), stop, visits: 1, ..self.clone() })
     }
 
-    /// Returns the step as it is run on a disk that sustains so many requests a second, and that pace.
+    /// Returns the step as it is run on a disk that sustains this many requests per second, and that pace.
     ///
     /// # Panics
-    /// Of a step without a [`pace_probe`](Self::pace_probe).
+    /// For a step without a [`pace_probe`](Self::pace_probe).
     #[must_use]
     pub fn at_pace(&self, sustained_iops: f64) -> (Self, Pace) {
         let mut step = self.clone();
@@ -98,9 +99,9 @@ impl StepPlan {
     }
 }
 
-/// How long is measured what a disk sustains, ns.
+/// How long the sustained rate is measured, ns.
 pub(super) const PACE_PROBE_NS: u64 = 700_000_000;
-/// Fewest requests a second that are offered: a disk that answers nothing is asked all the same.
+/// Minimum requests per second offered, even to a disk that does not answer.
 const PACE_MIN: f64 = 1.0;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineChoice {
-    /// The one that works here and disturbs the measurement least at this depth; the Record says which and why.
+    /// The one that works here and disturbs the measurement least at this depth; the Record says which one and why.
     #[default]
     Auto,
     /// Exactly this one, or an error.
@@ -25,11 +25,11 @@ pub enum EngineKind {
     Libaio,
     /// io_uring with registered files and buffers.
     IoUring,
-    /// Completes at once without I/O: measures the cost of the instrument itself.
+    /// Completes immediately without I/O: measures the overhead of qd1 itself.
     Null,
     /// A simulated device on virtual time.
     Sim,
-    /// lseek and read/write; for fio's jobs, like all that follow.
+    /// lseek and read/write; for fio's jobs, like all of the following.
     Sync,
     /// lseek and readv/writev.
     Vsync,
@@ -58,7 +58,7 @@ impl EngineKind {
         }
     }
 
-    /// Returns true if it reads or writes anything at all.
+    /// Returns true if it does any I/O.
     pub const fn does_io(self) -> bool {
         !matches!(self, Self::Null | Self::Sim)
     }

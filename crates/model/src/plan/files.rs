@@ -1,10 +1,10 @@
-//! The files that a plan makes.
+//! The files that a plan creates.
 
 use crate::plan::{Plan, StepPlan, Work};
 
 impl Plan {
-    /// Returns the most inodes in use at one moment, of files and their directories: a filesystem may run out of these
-    /// first.
+    /// Returns the maximum number of inodes in use at one time, for files and their directories: a filesystem may run
+    /// out of these first.
     pub fn inodes_max(&self) -> u64 {
         let of = |step: &StepPlan| match &step.work {
             Work::Io(_) | Work::App(_) => 0,

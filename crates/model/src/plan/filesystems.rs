@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What makes a run a comparison of filesystems; in the Plan, so that a saved run is analysed as it was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilesystemsPlan {
-    /// How often each filesystem is made and measured.
+    /// How many times each filesystem is created and measured.
     pub rounds: u32,
     /// The filesystems by name, in the requested order; one that was requested twice has a number after its name.
     pub names: Vec<String>,
@@ -17,6 +17,6 @@ pub struct FilesystemsPlan {
     pub fair: bool,
     /// Size of each filesystem's disk.
     pub disk: Bytes,
-    /// Whether that disk is a loop device over a file; else it is the block device named.
+    /// Whether that disk is a loop device on a file; otherwise it is the named block device.
     pub on_loop: bool,
 }

@@ -1,24 +1,24 @@
-//! A check over hours: short rounds at random times, under a bound on the disk's time.
+//! A check over hours: short rounds at random times, within a limit on the disk's time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::mix;
 
-/// When the rounds of a long check are, and how much of the disk's time they may take.
+/// When the rounds of a long check take place, and how much of the disk's time they may take.
 ///
-/// The time is divided into as many equal parts as there are rounds, and each round comes at a random moment of its
-/// part: stratified sampling, whose figures speak for the whole time, also where the disk follows the clock. Only the
-/// first comes at once, so that what cannot work is known at once.
+/// The time is divided into as many equal parts as there are rounds, and each round comes at a random moment within its
+/// part: stratified sampling, whose figures represent the whole time, even if the disk depends on the time of day. Only
+/// the first round starts immediately, so that problems show up immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LongCheckPlan {
-    /// Time that the figures speak for, from the start of the run, ns.
+    /// Time that the figures represent, from the start of the run, ns.
     pub duration_ns: u64,
     /// Rounds in it; each visits every step once.
     pub rounds: u32,
     /// Longest time of a round, ns.
     pub round_max_ns: u64,
-    /// Most of the disk's time that the run may use, preparation included, ns.
+    /// Maximum disk time that the run may use, including preparation, ns.
     pub busy_max_ns: u64,
 }
 
@@ -34,7 +34,7 @@ impl LongCheckPlan {
         u64::from(round) * part_ns + mix(seed ^ mix(u64::from(round))) % latest_ns
     }
 
-    /// Returns the end of the part of the time that a round stands for, ns since the run began.
+    /// Returns the end of the part of the time that a round represents, ns since the run began.
     pub fn part_end_ns(&self, round: u32) -> u64 {
         (u64::from(round) + 1) * self.part_ns()
     }

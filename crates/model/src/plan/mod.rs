@@ -94,7 +94,7 @@ pub enum Sync {
     OSync,
     /// The file is opened O_DSYNC: the write is the commit.
     ODsync,
-    /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. psync alone issues it.
+    /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. Only psync issues it.
     RwfDsync,
     /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata
     /// nor flushes the device's cache.
@@ -134,9 +134,9 @@ pub enum FileUse {
     Shared,
     /// A separate file for each worker, fully written beforehand (a recycled log segment).
     Own,
-    /// A new file for each worker, space allocated but never written (a new log segment, as etcd makes).
+    /// A new file for each worker, space allocated but never written (a new log segment, as in etcd).
     Allocated,
-    /// A new, empty file for each worker, growing as it is written (what dd makes).
+    /// A new, empty file for each worker, growing as it is written (as with dd).
     Empty,
 }
 
@@ -144,10 +144,10 @@ pub enum FileUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// One after another, from the start again at the end.
+    /// One after another, restarting at the end.
     #[default]
     Sequential,
-    /// Uniform, blocks may repeat (fio's `norandommap`).
+    /// Uniform; blocks may repeat (fio's `norandommap`).
     Random,
     /// Uniform, each block once before any repeats.
     RandomFull,
@@ -172,7 +172,7 @@ pub enum Data {
     },
     /// Zeros only (`zero_buffers`).
     Zeros,
-    /// One random block of 4 KiB again and again (`dedupe_percentage=100`).
+    /// The same random block of 4 KiB repeated (`dedupe_percentage=100`).
     Repeated,
 }
 
@@ -235,7 +235,7 @@ impl IoWork {
         self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
     }
 
-    /// Returns the most requests in flight, of all workers.
+    /// Returns the maximum number of requests in flight, over all workers.
     pub fn in_flight(&self) -> u32 {
         self.iodepth.max(1) * self.numjobs.max(1)
     }
@@ -298,10 +298,10 @@ pub struct StepPlan {
     pub background: Vec<IoWork>,
     /// When it ends.
     pub stop: Stop,
-    /// In how many parts it is measured, at times spread over the run; 1 for a step that is measured in one go.
+    /// Number of parts in which it is measured, at times spread over the run; 1 if it is measured in one go.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub visits: u32,
-    /// Most bytes that it can write: limited by size, or estimated from the run time at 4 GB/s.
+    /// Maximum bytes it can write: limited by size, or estimated from the run time at 4 GB/s.
     pub writes_max: Bytes,
 }
 
@@ -309,7 +309,7 @@ pub struct StepPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// Test files are made in this directory, and removed at the end of the run.
+    /// Test files are created in this directory, and removed at the end of the run.
     Directory,
     /// This existing file is only read.
     File,
@@ -322,7 +322,7 @@ pub enum TargetKind {
 /// The place measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetPlan {
-    /// As resolved (symbolic links followed).
+    /// The resolved path (symbolic links followed).
     pub path: PathBuf,
     /// Kind.
     pub kind: TargetKind,
@@ -394,15 +394,15 @@ impl Plan {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Returns the step that does the same as a step beside a load, without the load; `None` where there is no load, or no
-    /// such step.
+    /// Returns the step that does the same as a step with a background load, but without the load; `None` if there is
+    /// no load, or no such step.
     pub fn without_load(&self, name: &str) -> Option<&StepPlan> {
         let loaded = self.step(name).filter(|step| !step.background.is_empty())?;
         self.steps.iter().find(|step| step.background.is_empty() && step.work == loaded.work)
     }
 
-    /// Returns the longest duration of all steps and the preparation, ns; of a check over hours, the time between its
-    /// rounds included.
+    /// Returns the longest duration of all steps and the preparation, ns; for a check over hours, including the time
+    /// between its rounds.
     pub fn duration_max_ns(&self) -> u64 {
         if let Some(over) = &self.over {
             return over.duration_ns;
@@ -416,14 +416,14 @@ impl Plan {
         self.steps.iter().any(|step| matches!(step.work, Work::Files(_)) && step.stop.max_ns >= UNTIL_DONE_NS)
     }
 
-    /// Returns true if any step uses the shared, fully written file, which then has to be made.
+    /// Returns true if any step uses the shared, fully written file, which must then be created.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
             && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))
     }
 
-    /// Returns the most space taken at one moment, bytes: the shared file, the files that steps keep from one visit to
-    /// the next, and those of the largest other step.
+    /// Returns the maximum space in use at one time, bytes: the shared file, the files that steps keep from one visit
+    /// to the next, and those of the largest other step.
     pub fn space_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         let (kept, others): (Vec<_>, Vec<_>) = self.steps.iter().partition(|step| step.visits > 1);
@@ -432,7 +432,7 @@ impl Plan {
         Bytes(shared.saturating_add(if self.target.kind == TargetKind::Directory { own } else { 0 }))
     }
 
-    /// Returns the most bytes written, preparation included.
+    /// Returns the maximum bytes written, including preparation.
     pub fn writes_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         Bytes(self.steps.iter().fold(shared, |sum, step| sum.saturating_add(step.writes_max.0)))

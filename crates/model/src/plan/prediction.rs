@@ -1,4 +1,4 @@
-//! What predictions assume, and the names of steps that are measured again for them.
+//! What predictions assume, and the names of steps that are repeated for them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,32 +10,32 @@ use crate::prediction::Predicts;
 pub struct PredictionPlan {
     /// pgbench's scale.
     pub scale: u32,
-    /// What predictions were off by on this machine, of the runs that were kept when this one was planned.
+    /// The errors of earlier predictions on this machine, from the runs stored when this one was planned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub experience: Vec<Experience>,
 }
 
-/// What predictions of one figure were off by where its program ran on this machine.
+/// The errors of predictions for one figure when its program ran on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experience {
-    /// Of what.
+    /// The predicted figure.
     pub what: Predicts,
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: u32,
-    /// Of predictions without experience, one for each disk.
+    /// The errors of predictions without experience, one for each disk.
     pub errors: Vec<DiskError>,
 }
 
-/// What a prediction was off by on one disk.
+/// The error of a prediction on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskError {
     /// ln(predicted / measured).
     pub error: f64,
-    /// Standard deviation of it that the measured commits explain: they are known within their interval.
+    /// The part of its standard deviation that is due to the uncertainty of the measured commits.
     pub sd: f64,
 }
 
-/// Returns the name of a step that is measured again; `round` is 2 for the second time.
+/// Returns the name of a repeated step; `round` is 2 for the second time.
 pub fn name_in_round(step: &str, round: usize) -> String {
     format!("{step}-r{round}")
 }

@@ -1,10 +1,10 @@
 //! The order in which a run measures its steps.
 //!
 //! A disk changes from one second to the next: neighbours come and go, a device collects its garbage. A step measured
-//! in one go knows its own seconds. So a step may be measured in several *visits*: each round has one visit of every
-//! such step, in an order drawn anew. Steps that stand before all of these come first. Later ones that only read go
-//! between the rounds, so that the visits span more of the run; those that write come after them, since what they leave
-//! in caches would disturb the others.
+//! in one go reflects only its own seconds. So a step may be measured in several *visits*: each round has one visit to
+//! every such step, in a newly drawn order. Steps listed before all of these come first. Later ones that only read go
+//! between the rounds, so that the visits span more of the run; those that write come last, since what they leave in
+//! caches would disturb the others.
 
 use super::{Plan, StepPlan, Work};
 
@@ -35,7 +35,7 @@ impl Plan {
         let gaps = between.len() as u32 + 1;
         let mut schedule: Vec<Visit> = before.iter().copied().map(once).collect();
         for round in 0..rounds {
-            // The n-th of them follows the n-th equal part of the rounds.
+            // The n-th of them comes after the n-th equal part of the rounds.
             while let Some((_, step)) = between.next_if(|(at, _)| *at * rounds / gaps <= round) {
                 schedule.push(once(step));
             }
@@ -53,22 +53,23 @@ impl Plan {
     }
 }
 
-/// How many visits a step that is measured once in a run of its own has where two places are measured in turn.
+/// When two places are measured in turn: number of visits for a step that an ordinary run measures once.
 const IN_TURN: u32 = 6;
 
-/// A plan that is carried out in turn with the same of another place.
+/// A plan that is run in turn with the same plan for another place.
 #[derive(Clone, Debug)]
 pub struct InTurn {
-    /// What is done at either place: more and shorter visits in the same time.
+    /// What is done at each place: more and shorter visits in the same time.
     pub plan: Plan,
     /// Its visits in the order of the run; the other place's visit is made right before or after each.
     pub visits: Vec<Visit>,
 }
 
 impl Plan {
-    /// Returns the plan for measuring its place in turn with another. Each visit becomes two half as long, next to each other;
-    /// random reads and writes that are measured in one go are cut into six. What reads or writes a file from its beginning,
-    /// and what comes before the visits, stays whole: a part of it would be something else.
+    /// Returns the plan for measuring its place in turn with another. Each visit becomes two adjacent ones of half the
+    /// length; random reads and writes that are measured in one go are divided into six. Steps that read or write a
+    /// file from its beginning, and those before the visits, are not divided: a part of them would measure something
+    /// else.
     #[must_use]
     pub fn in_turn(mut self) -> InTurn {
         let schedule = self.schedule();
@@ -82,7 +83,7 @@ impl Plan {
         for (step, parts) in self.steps.iter_mut().zip(&parts) {
             let before_ns = step.duration_max_ns().max(1);
             step.visits = step.visits.max(1) * parts;
-            // Each visit has a ramp of its own.
+            // Each visit has its own ramp.
             let times = step.duration_max_ns() as f64 / before_ns as f64;
             step.writes_max.0 = (step.writes_max.0 as f64 * times).ceil() as u64;
         }
@@ -91,8 +92,8 @@ impl Plan {
 }
 
 impl InTurn {
-    /// Returns true if the first place comes first at this visit. Of two neighbouring visits of a step one is in either order,
-    /// so that what drifts cancels.
+    /// Returns true if the first place comes first at this visit. Two neighbouring visits of a step have opposite
+    /// orders, so that drift cancels.
     pub fn is_first_first(&self, visit: Visit) -> bool {
         let pair = u64::from(visit.number / 2) << 32 | visit.step as u64;
         (mix(self.plan.seed ^ mix(pair)) & 1 == 0) == visit.number.is_multiple_of(2)
@@ -100,7 +101,7 @@ impl InTurn {
 }
 
 impl StepPlan {
-    /// How many parts a visit of it has where two places are measured in turn.
+    /// Number of parts into which its visit is divided when two places are measured in turn.
     fn parts_in_turn(&self, is_after_first: bool) -> u32 {
         let Work::Io(io) = &self.work else { return 1 };
         let is_plain = is_after_first && self.background.is_empty() && io.io_size.0 == 0 && io.rw.is_random();

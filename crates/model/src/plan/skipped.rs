@@ -10,13 +10,13 @@ pub struct Skipped {
     pub name: String,
     /// Why, in one sentence.
     pub why: String,
-    /// Whether the user asked for other steps: nothing is judged by this one.
+    /// Whether the user asked for other steps only: nothing is judged by this one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
 }
 
 impl Skipped {
-    /// A step that cannot run, or has no place in this run.
+    /// A step that cannot run, or does not belong in this run.
     pub fn because(name: &str, why: &str) -> Self {
         Self { name: name.to_owned(), why: why.to_owned(), left_out: false }
     }

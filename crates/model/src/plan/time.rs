@@ -1,19 +1,21 @@
-//! How long a plan takes, what its steps take beside their own time included: what a run and its dry run promise.
+//! How long a plan takes, including the overhead of its steps: what a run and its dry run announce.
 
 use super::arrival::PACE_PROBE_NS;
 use super::{Plan, StepPlan, Work};
 use crate::plan::program::Program;
 
-/// What a run takes beside its steps: it looks at the machine, opens files, and keeps and judges what was measured. Ns.
+/// Time a run takes in addition to its steps, ns: it inspects the machine, opens files, and stores and judges the
+/// results.
 pub const OVERHEAD_NS: u64 = 400_000_000;
-/// What each visit of a step takes beside its time: counters are read, and what is under way at its end is waited for. Ns.
+/// Time each visit of a step takes in addition to its own, ns: reading counters, and waiting for requests that are
+/// under way at its end.
 pub const VISIT_NS: u64 = 90_000_000;
-/// What a server takes beside a load, ns: etcd starts anew for each. PostgreSQL makes a checkpoint before and ends with one,
-/// which takes it longer.
+/// Time a server takes in addition to a load, ns: etcd is restarted for each. PostgreSQL makes a checkpoint before the
+/// load and another at its end, which takes longer.
 const SERVER_NS: u64 = 1_000_000_000;
 
 impl StepPlan {
-    /// Returns the longest that the step takes, ns.
+    /// Returns the longest time that the step takes, ns.
     pub fn longest_ns(&self) -> u64 {
         let beside_ns = match &self.work {
             Work::App(work) => match work.program {
@@ -28,10 +30,10 @@ impl StepPlan {
 }
 
 impl Plan {
-    /// Returns the longest that a run of it takes, ns.
+    /// Returns the longest time that a run of it takes, ns.
     pub fn longest_ns(&self) -> u64 {
         if self.over.is_some() {
-            // Rounds at random times have their own pauses.
+            // Rounds at random times already include their pauses.
             return self.duration_max_ns() + OVERHEAD_NS;
         }
         let steps_ns: u64 = self.steps.iter().map(StepPlan::longest_ns).sum();
@@ -39,7 +41,7 @@ impl Plan {
         steps_ns + file_ns + OVERHEAD_NS
     }
 
-    /// Returns how long it takes on most disks where steps may end at half of their time, as those of `limits`, ns.
+    /// Returns how long it takes on most disks if steps may end after half of their time, like those of `limits`, ns.
     pub fn likely_ns(&self) -> u64 {
         self.duration_max_ns() / 20 * 11
     }

@@ -1,5 +1,5 @@
-//! What the numbers of a kept record have to keep to, so that the analysis can size its tables by them. Only damage
-//! goes beyond: each bound is far above what a run can write.
+//! Limits on the numbers in a stored record, so that the analysis can size its tables by them. Only a damaged record
+//! exceeds them: each limit is far above what a run can write.
 
 use super::{Interval, Record};
 use crate::hist::COARSE_BINS;
@@ -8,21 +8,21 @@ use crate::plan::prediction::DiskError;
 use crate::record::long_check::LongCheckRecord;
 use crate::record::{StepRecord, Stream};
 
-/// Time of a step that its intervals do not divide, ns: a day. It is looked at in slices of 10 ms or more.
+/// Maximum time of a step not covered by its intervals, ns: a day. It is analysed in slices of 10 ms or more.
 const UNDIVIDED_NS_MAX: u64 = 86_400_000_000_000;
 /// The same of all steps of a run, ns: two days. Sixteen steps of a day each took as long as 16 runs.
 const RUN_UNDIVIDED_NS_MAX: u64 = 2 * UNDIVIDED_NS_MAX;
-/// Time of a check over hours, ns: 60 days. It is looked at by hours.
+/// Maximum time of a check over hours, ns: 60 days. It is analysed by hours.
 const OVER_NS_MAX: u64 = 60 * UNDIVIDED_NS_MAX;
-/// Rounds in it: one step of 50 ms alone for a fortnight has 86,000.
+/// Maximum rounds in it: a single step of 50 ms has 86,000 in a fortnight.
 const ROUNDS_MAX: u32 = 1_000_000;
 /// Linux is built for at most 8,192.
 const CPUS_MAX: u32 = 65_536;
 /// Ten times what the command line accepts.
 const SCALE_MAX: u32 = 1_000_000;
-/// Of a share of the processors' time: what clocks that are read one after the other may add to it.
+/// Tolerance for a share of the processors' time, since the clocks are read one after the other.
 const SHARE_MAX: f64 = 2.0;
-/// Errors of predictions, and how large one is: a factor of e to that power.
+/// Maximum number of prediction errors, and the size of one: a factor of e to that power.
 const ERRORS_MAX: usize = 10_000;
 const ERROR_MAX: f64 = 50.0;
 
@@ -30,7 +30,7 @@ impl Record {
     /// Checks the numbers that decide how much memory the analysis takes.
     ///
     /// # Errors
-    /// What is not possible, in a few words.
+    /// What is impossible, in a few words.
     pub fn check(&self) -> Result<(), String> {
         let cpus = self.environment.cpus;
         if cpus > CPUS_MAX {
@@ -43,7 +43,7 @@ impl Record {
             let errors = plan.experience.iter().flat_map(|known| &known.errors);
             let is_possible = |one: &DiskError| one.error.abs() <= ERROR_MAX && (0.0..=ERROR_MAX).contains(&one.sd);
             if errors.clone().count() > ERRORS_MAX || !errors.clone().all(is_possible) {
-                return Err("its experience of predictions is impossible".to_owned());
+                return Err("its record of earlier predictions is impossible".to_owned());
             }
         }
         self.check_rounds()?;
@@ -65,9 +65,9 @@ fn check_steps(steps: &[StepRecord], is_over_hours: bool) -> Result<(), String> 
         let of_step = check_intervals(step, most_ns).map_err(|what| format!("step {:?} {what}", step.name))?;
         undivided_ns = undivided_ns.saturating_add(of_step);
     }
-    // Steps whose visits take turns each have the gaps of all others.
+    // Steps whose visits alternate each have the gaps of all others.
     if !is_over_hours && undivided_ns > RUN_UNDIVIDED_NS_MAX {
-        return Err("its steps have days without an interval".to_owned());
+        return Err("its steps have days without intervals".to_owned());
     }
     Ok(())
 }
@@ -79,10 +79,10 @@ fn has_class_twice(step: &StepRecord) -> bool {
 }
 
 impl Record {
-    /// Checks the rounds of a check over hours, which is looked at hour by hour.
+    /// Checks the rounds of a check over hours, which is analysed hour by hour.
     fn check_rounds(&self) -> Result<(), String> {
         let Some(plan) = self.plan.over else {
-            return if self.over.is_none() { Ok(()) } else { Err("it has rounds that nobody planned".to_owned()) };
+            return if self.over.is_none() { Ok(()) } else { Err("it has rounds that are not in its plan".to_owned()) };
         };
         if plan.duration_ns > OVER_NS_MAX || plan.rounds > ROUNDS_MAX {
             return Err(format!("it has {} rounds in {} ns", plan.rounds, plan.duration_ns));
@@ -106,7 +106,7 @@ impl Record {
     }
 }
 
-/// Returns the time of a step that its intervals do not divide, ns.
+/// Returns the time of a step not covered by its intervals, ns.
 fn check_intervals(step: &StepRecord, most_ns: u64) -> Result<u64, String> {
     let mut undivided_ns = 0u64;
     let mut end_ns = step.intervals.first().map_or(0, |interval| interval.start_ns);
@@ -114,13 +114,13 @@ fn check_intervals(step: &StepRecord, most_ns: u64) -> Result<u64, String> {
         let gap_ns = interval.start_ns.saturating_sub(end_ns);
         let long_ns = interval.length_ns.saturating_sub(1_000_000_000);
         undivided_ns = undivided_ns.saturating_add(gap_ns).saturating_add(long_ns);
-        end_ns = interval.start_ns.checked_add(interval.length_ns).ok_or("has an interval of centuries")?;
+        end_ns = interval.start_ns.checked_add(interval.length_ns).ok_or("has an interval that lasts centuries")?;
         if highest_bin(interval) >= COARSE_BINS {
-            return Err("has a latency that no bin holds".to_owned());
+            return Err("has a latency outside all bins".to_owned());
         }
     }
     if undivided_ns > most_ns {
-        return Err("has days without an interval".to_owned());
+        return Err("has days without intervals".to_owned());
     }
     Ok(undivided_ns)
 }
@@ -136,7 +136,7 @@ mod tests {
     use crate::units::Bytes;
     use crate::{Hist, OpClass};
 
-    /// Cause: 2,000 streams of reads in a file of 775 kB took 85 s and 1.8 GB to look at.
+    /// Cause: 2,000 streams of reads in a file of 775 kB took 85 s and 1.8 GB to analyse.
     #[test]
     fn a_kind_of_operation_is_in_a_step_once() {
         let stream = |class| Stream::of(class, Bytes(0), Hist::new());

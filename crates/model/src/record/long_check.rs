@@ -9,7 +9,7 @@ use crate::units::Bytes;
 /// The rounds of a check over hours.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LongCheckRecord {
-    /// When it was begun and resumed, in order: each wrote the test file anew.
+    /// When it was begun and resumed, in order: each time the test file was rewritten.
     pub starts: Vec<Use>,
     /// The rounds measured, in order.
     pub rounds: Vec<RoundRecord>,
@@ -31,7 +31,7 @@ pub struct Use {
 pub struct RoundRecord {
     /// Its number in the plan, from 0.
     pub number: u32,
-    /// When it was, and what it cost the disk.
+    /// When it took place, and how much it used the disk.
     #[serde(flatten)]
     pub used: Use,
 }
@@ -52,7 +52,7 @@ impl LongCheckRecord {
         Bytes(self.uses().fold(0, |sum, used| sum.saturating_add(used.written.0)))
     }
 
-    /// Returns how often it was resumed and went on to measure.
+    /// Returns how many times it was resumed and measured more.
     pub fn resumed(&self) -> u32 {
         let start_of = |round: &RoundRecord| self.starts.partition_point(|start| start.at_ns <= round.used.at_ns);
         let mut starts: Vec<usize> = self.rounds.iter().map(start_of).collect();
@@ -66,7 +66,7 @@ impl LongCheckRecord {
     }
 }
 
-/// A round as it is kept before the run is over.
+/// A round as stored before the run is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// The round.

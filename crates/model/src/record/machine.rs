@@ -17,11 +17,11 @@ pub struct MachineInterval {
     pub busy_ppm: u32,
     /// Share stolen by the hypervisor, in millionths.
     pub steal_ppm: u32,
-    /// Share of time some task waited (PSI `some`), in millionths; absent without PSI.
+    /// Share of time in which some task waited (PSI `some`), in millionths; absent without PSI.
     pub pressure_ppm: Option<PressurePpm>,
     /// Data in memory that waited to be written, at the end of the interval; absent if it cannot be read.
     pub writeback: Option<Writeback>,
-    /// What the kernel counted of the device under the target, for all of its users; absent if there is no block device.
+    /// The kernel's counters for the device under the target, for all of its users; absent if there is no block device.
     pub device: Option<DeviceCounters>,
 }
 
@@ -37,7 +37,7 @@ pub struct PressurePpm {
 }
 
 impl MachineInterval {
-    /// Whether `next` begins where it ends. Where there is a gap, another visit of the step begins.
+    /// Whether `next` begins where it ends. After a gap, another visit of the step begins.
     #[must_use]
     pub fn goes_on(&self, next: &Self) -> bool {
         self.end_ns() >= next.start_ns

@@ -1,4 +1,5 @@
-//! Everything measured in one run. It is raw and never judged, so that later versions of the analysis can read it.
+//! Everything measured in one run. It is raw data without any judgement, so that later versions of the analysis can
+//! read it.
 //!
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
@@ -37,7 +38,7 @@ pub struct Record {
     pub command: Vec<String>,
     /// Wall clock at the start, ns since the Unix epoch.
     pub started_unix_ns: u64,
-    /// Duration of the whole run, ns, preparation included.
+    /// Duration of the whole run, ns, including preparation.
     pub elapsed_ns: u64,
     /// Whether the user (or a signal) ended it early.
     pub interrupted: bool,
@@ -45,17 +46,17 @@ pub struct Record {
     pub plan: Plan,
     /// The machine and the path to the disk.
     pub environment: Environment,
-    /// How the shared file was made; absent for devices and given files.
+    /// How the shared file was created; absent for devices and given files.
     pub prepare: Option<Prepare>,
     /// The real program that was run, if the run is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRecord>,
-    /// The programs that were run besides the suite's own steps, to verify predictions.
+    /// The programs that were run in addition to the suite's own steps, to verify predictions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
-    /// The filesystems that were made for a comparison, one after another; the environment then is that of the place
+    /// The filesystems that were created for a comparison, one after another; the environment is then that of the place
     /// below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountRecord>,
@@ -65,7 +66,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a run that begins: nothing was measured yet. `command` repeats it.
+    /// Returns the record of a run that is just beginning, without measurements. `command` repeats it.
     pub fn begin(id: String, command: Vec<String>, started_unix_ns: u64, plan: Plan, environment: Environment) -> Self {
         Self {
             schema_version: crate::SCHEMA_VERSION,
@@ -87,18 +88,18 @@ impl Record {
     }
 }
 
-/// Making of the shared test file: also the first-write cost.
+/// Creation of the shared test file: also the cost of first writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prepare {
     /// Bytes written.
     pub bytes: Bytes,
-    /// Time taken, final fsync included, ns.
+    /// Time taken, ns, including the final fsync.
     pub elapsed_ns: u64,
     /// Time of the final fsync, ns.
     pub fsync_ns: u64,
     /// Latency of each first write (1 MiB).
     pub lat: Hist,
-    /// Whether the file was made smaller than planned because writing was slow.
+    /// Whether the file is smaller than planned because writing was slow.
     pub shortened: bool,
     /// The size that was planned; 0 in records of earlier versions.
     #[serde(default)]
@@ -143,7 +144,7 @@ pub struct StepRecord {
     pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
-    /// Of requests at a pace that the disk can keep: which one that was.
+    /// For paced requests: the pace that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
     /// Whether it was measured again without its ramp, which used up most of its `io_size`.
@@ -157,9 +158,9 @@ pub struct StepRecord {
     /// What its background load did, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// Intervals of at most about 100 ms in time order, all workers merged: consecutive within a visit, with a gap
-    /// between one visit and the next. In JSON packed (docs/usage.md), as are `slowest` and `looked_at`;
-    /// NDJSON has a line for each.
+    /// Intervals of at most about 100 ms in time order, with all workers merged: consecutive within a visit, with a gap
+    /// between one visit and the next. Packed in JSON (docs/usage.md), like `slowest` and `looked_at`; NDJSON has a
+    /// line for each.
     #[serde(with = "packed")]
     #[schemars(with = "String")]
     pub intervals: Vec<Interval>,
@@ -171,20 +172,20 @@ pub struct StepRecord {
     pub cost: ThreadCost,
     /// Share of the machine's processor time stolen by the hypervisor during the step, 0..1.
     pub steal: f64,
-    /// Share of the machine's processor time that any process used during the step, 0..1; 0 if it is not known.
+    /// Share of the machine's processor time that any process used during the step, 0..1; 0 if unknown.
     #[serde(default)]
     pub busy: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
-    /// What the machine and the device did in each second or less of it, in time order, with gaps between visits;
-    /// empty for loads of other programs and in checks over hours. Packed as `intervals` are.
+    /// What the machine and the device did in each second or less of it, in time order, with gaps between visits; empty
+    /// for loads of other programs and in checks over hours. Packed like `intervals`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "packed")]
     #[schemars(with = "String")]
     pub machine: Vec<MachineInterval>,
     /// What a real program reported about its load; absent if the step is our own I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStep>,
-    /// Time of a sort right after the step, as `environment.sort_ns`.
+    /// Time of a sort right after the step, like `environment.sort_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort_ns: Option<f64>,
 }
@@ -217,10 +218,10 @@ pub struct Stream {
     /// Total latency: from issue (or from when it was due, under open loop) to completion. For a commit,
     /// write and sync together.
     pub lat: Hist,
-    /// Submission part, as the next two to 0.45 % (0.1 % in earlier records); absent for
-    /// engines that complete inside submit, and under open loop.
+    /// Submission part, like the next two to 0.45 % (0.1 % in earlier records); absent for engines that complete within
+    /// submit, and with an open loop.
     pub slat: Option<Hist>,
-    /// Completion part; absent if it equals `lat`. Under open loop from issue to completion, without a `slat`.
+    /// Completion part; absent if it equals `lat`. With an open loop, from issue to completion, without a `slat`.
     pub clat: Option<Hist>,
     /// Write part of commits.
     pub write_part: Option<Hist>,
@@ -230,39 +231,38 @@ pub struct Stream {
     #[serde(with = "packed")]
     #[schemars(with = "String")]
     pub slowest: Vec<Slow>,
-    /// How long slow operations waited for a processor; absent where that was not looked at.
+    /// How long slow operations waited for a processor; absent if that was not examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<ProcessorWaits>,
 }
 
-/// What the operations of a stream spent their time on, each by itself: from the thread's clock and `schedstat`, read after
-/// each of the slow ones and one each millisecond.
+/// What the operations of a stream spent their time on, individually: from the thread's clock and `schedstat`, read
+/// after each slow operation and after one in each millisecond.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorWaits {
-    /// All latencies without the waits for a processor, to 0.45 %; absent where no slow operation waited.
+    /// All latencies without waits for a processor, to 0.45 %; absent if no slow operation waited.
     pub lat: Option<Hist>,
-    /// The sync parts of all commits without them; absent where none waited in one.
+    /// The sync parts of all commits without these waits; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<Hist>,
-    /// The operations that were looked at, by latency, the fastest first.
+    /// The operations that were examined, by latency, the fastest first.
     #[serde(default, with = "packed")]
     #[schemars(with = "String")]
     pub looked_at: Vec<TimeSpent>,
 }
 
-/// What operations of about the same latency spent their time on. The rest of it they slept, until the disk had
-/// answered.
+/// What operations of about the same latency spent their time on. For the rest they slept until the disk had answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeSpent {
-    /// Least latency of this bin, ns; bins as of [`crate::hist::coarse_index`].
+    /// Lowest latency of this bin, ns; bins are those of [`crate::hist::coarse_index`].
     pub from_ns: u64,
-    /// How many were looked at.
+    /// Number of operations examined.
     pub ios: u64,
     /// Sum of their latencies, ns.
     pub lat_ns: u64,
-    /// How much of it their threads were at work: in the kernel, nearly all of it. Ns.
+    /// The part in which their threads were running, nearly all of it in the kernel, ns.
     pub worked_ns: u64,
-    /// How much of it they were ready and waited for a processor, ns.
+    /// The part in which they were ready and waiting for a processor, ns.
     pub waited_ns: u64,
 }
 
@@ -275,7 +275,7 @@ impl TimeSpent {
     }
 }
 
-/// How many of the slowest operations of each kind are kept with their time.
+/// How many of the slowest operations of each kind are recorded with their time.
 pub const SLOWEST_MAX: usize = 32;
 
 /// One slow operation.
@@ -299,7 +299,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `next` begins where it ends. Where the intervals of a step have a gap, another visit begins.
+    /// Whether `next` begins where it ends. After a gap in the intervals of a step, another visit begins.
     pub fn goes_on(&self, next: &Self) -> bool {
         self.start_ns.saturating_add(self.length_ns) >= next.start_ns
     }
@@ -378,8 +378,8 @@ impl Record {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Returns how many bytes the run wrote: its test file, and what its steps and their loads counted, without what came
-    /// before a step's measurement and what filesystems and programs wrote for themselves.
+    /// Returns how many bytes the run wrote: its test file, and what its steps and their loads counted, excluding
+    /// writes before a step's measurement and those that filesystems and programs made for themselves.
     pub fn written(&self) -> Bytes {
         let streams = self
             .steps

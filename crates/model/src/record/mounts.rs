@@ -1,4 +1,4 @@
-//! Filesystems that were made for a run.
+//! Filesystems that were created for a run.
 
 use crate::environment::{Device, DeviceCounters, Filesystem};
 use crate::record::Prepare;
@@ -6,16 +6,16 @@ use crate::record::program::AppRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One filesystem in one round: how it was made, what the kernel reports about it, and which steps ran on it.
+/// One filesystem in one round: how it was created, what the kernel reports about it, and which steps ran on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MountRecord {
     /// Its name in the plan.
     pub name: String,
     /// Round, from 1.
     pub round: u32,
-    /// Name and version of the program that made it: `mkfs.xfs version 6.1.0`.
+    /// Name and version of the program that created it: `mkfs.xfs version 6.1.0`.
     pub tool: String,
-    /// The commands that made it, as they ran; the device is `DEVICE`, the mount point `DIR`.
+    /// The commands that created it, as run; the device is `DEVICE`, the mount point `DIR`.
     pub commands: Vec<String>,
     /// Mount options that were requested beyond the filesystem's own defaults.
     pub asked_options: String,
@@ -26,9 +26,9 @@ pub struct MountRecord {
     pub properties: Vec<String>,
     /// Block devices below it, the topmost first.
     pub devices: Vec<Device>,
-    /// Whether the loop device reads and writes its file past the page cache; absent without a loop device.
+    /// Whether the loop device bypasses the page cache for its file; absent without a loop device.
     pub loop_direct: Option<bool>,
-    /// Whether programs can read and write past this filesystem's page cache.
+    /// Whether programs can bypass this filesystem's page cache.
     pub direct: bool,
     /// The kernel's counters of its device while its steps ran; absent if it has none.
     pub counted: Option<DeviceCounters>,

@@ -1,11 +1,11 @@
-//! Long lists of a Record as they are in JSON: one text for a list, a twentieth of what it would be as objects.
+//! Long lists of a Record as stored in JSON: one text for each list, a twentieth of its size as objects.
 //!
-//! The text is `zlib:` and the base64 of a zlib stream. In it are columns of whole numbers, each number in seven bits a
-//! byte, the lowest first, the highest bit set on all bytes but the last (LEB128). It begins with the number of items and
-//! the length of each column in bytes; the columns follow. What they are is said at each [`Item`].
+//! The text is `zlib:` and the base64 of a zlib stream. It contains columns of whole numbers, each number with seven
+//! bits per byte, the lowest first, and the highest bit set on all bytes but the last (LEB128). It begins with the
+//! number of items and the length of each column in bytes; the columns follow. Each [`Item`] describes its own.
 //!
-//! Records of layout 2 have the numbers of an item one after another in a single column, without its length, and base64
-//! alone; those of layout 1 lists of objects. Both are read as well.
+//! Records of layout 2 have the numbers of an item one after another in a single column, without its length, and only
+//! base64; those of layout 1 have lists of objects. Both can still be read.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -22,39 +22,39 @@ use serde::{Deserialize, Deserializer, Serializer};
 use super::{Interval, IntervalStream, Slow, TimeSpent};
 use crate::op::OpClass;
 
-/// Bins of a stream, and streams of an interval, at most: a text that has more is damaged.
+/// Maximum number of bins in a stream, and of streams in an interval: a text that has more is damaged.
 const BINS_MAX: usize = 4096;
 const STREAMS_MAX: usize = 64;
 
 /// How a text of this layout begins.
 const MARK: &str = "zlib:";
 
-/// Bytes that any text may become, and so many more for each of its own: lists shrink to a half or a tenth.
+/// Maximum expanded size of any text, and the additional bytes for each of its own: lists shrink to a half or a tenth.
 const BYTES_MIN: u64 = 64 << 10;
 const BYTES_PER_BYTE: u64 = 50;
 
 /// An item of a packed list.
 pub(crate) trait Item: Sized {
-    /// Items of a list at most: in memory they take far more than in the text.
+    /// Maximum number of items in a list: in memory they take far more than in the text.
     const MOST: usize;
-    /// Columns of a list.
+    /// Number of columns in a list.
     const COLUMNS: usize;
 
     /// Writes the item that follows `before`, each number at the end of its column.
     fn put(&self, before: Option<&Self>, out: &mut [Vec<u8>]);
 
-    /// Reads it again; `None` where a column ends before, or has what is none.
+    /// Reads it back; `None` if a column ends too early, or contains something invalid.
     fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self>;
 
-    /// Memory that the lists within the items take, bytes at most, by the length of each column.
+    /// Maximum memory that the lists within the items take, bytes, by the length of each column.
     fn within(_lengths: &[usize]) -> usize {
         0
     }
 }
 
-/// The columns of a list: what is left to read of each.
+/// The columns of a list: the unread rest of each.
 pub(crate) struct Columns<'a> {
-    /// One, with the numbers of all columns by turns, in layout 2.
+    /// In layout 2: one, with the numbers of all columns in turn.
     columns: Vec<Bytes<'a>>,
 }
 
@@ -249,21 +249,21 @@ fn deflate(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         zlib.finish()
     };
     let small = packed(Compression::best())?;
-    // What nothing but repeats itself would not be read again.
+    // A text that only repeats itself could not be read back.
     if bytes.len() as u64 <= most_bytes(small.len()) { Ok(small) } else { packed(Compression::none()) }
 }
 
-/// What a list takes beside its items where memory is allocated for it, bytes.
+/// Memory a list takes in addition to its items, bytes.
 const ALLOCATION: usize = 16;
-/// What the analysis takes for each item in series of its own, bytes.
+/// Memory the analysis takes for each item in its own series, bytes.
 const ANALYSIS_PER_ITEM: usize = 64;
-/// What each byte of layout 2 takes at most, bytes: the smallest item of all lists has five, and becomes 184.
+/// Maximum memory for each byte of layout 2, bytes: the smallest item of all lists has five bytes, and becomes 184.
 const LAYOUT_2_PER_BYTE: usize = 40;
 
 /// The names of packed lists.
 pub(crate) const LISTS: [&str; 4] = ["intervals", "machine", "slowest", "looked_at"];
 
-/// Returns the memory that the list of this name takes once its text is read, bytes at most.
+/// Returns the maximum memory that the list of this name takes once its text is read, bytes.
 pub(crate) fn room(name: &str, text: &str) -> usize {
     match name {
         "intervals" => room_of::<Interval>(text),
@@ -278,7 +278,7 @@ fn room_of<T: Item>(text: &str) -> usize {
     let Some(text) = text.strip_prefix(MARK) else { return text.len().saturating_mul(LAYOUT_2_PER_BYTE) };
     let Some(bytes) = BASE64.decode(text).ok().and_then(|packed| inflate(&packed)) else { return 0 };
     let Some((count, lengths)) = head::<T>(&mut Bytes(&bytes)) else { return 0 };
-    // While it is read, what it is read from is there as well.
+    // While it is being read, its source is in memory as well.
     let items = count.min(bytes.len()).saturating_mul(size_of::<T>() + ANALYSIS_PER_ITEM);
     bytes.len().saturating_add(items).saturating_add(T::within(&lengths))
 }
@@ -445,7 +445,7 @@ mod tests {
             prop_assert_eq!(read::<TimeSpent>(&packed(&spent)).unwrap(), spent);
         }
 
-        /// A text from elsewhere must neither panic nor take memory for items that it does not hold.
+        /// A text from elsewhere must neither cause a panic nor take memory for items that it does not contain.
         #[test]
         fn any_other_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let text = format!("\"{}\"", BASE64.encode(&bytes));

@@ -5,7 +5,7 @@ use crate::plan::program::Program;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// etcd's name of the histogram of its log's syncs.
+/// etcd's name for the histogram of its log's syncs.
 pub const ETCD_WAL_FSYNC: &str = "etcd_disk_wal_fsync_duration_seconds";
 
 /// The program of a run.
@@ -17,7 +17,7 @@ pub struct AppRecord {
     pub version: String,
     /// Settings that differ from its defaults or affect what is measured.
     pub settings: Vec<Setting>,
-    /// Time taken to make its data, ns; not part of a load.
+    /// Time taken to create its data, ns; not part of a load.
     pub prepare_ns: u64,
 }
 
@@ -41,17 +41,17 @@ pub struct AppStep {
     pub buckets: Vec<Buckets>,
     /// The kernel's counters of the disk over the load, its warm-up included; absent if there is not exactly one disk.
     pub device: Option<DeviceCounters>,
-    /// What was due, where operations come at a rate and qd1 sends them itself.
+    /// What was due, if operations come at a rate and qd1 sends them itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Due>,
 }
 
-/// Operations that come at a rate, whether or not earlier ones are answered.
+/// Operations that come at a rate, whether or not earlier ones have been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Due {
     /// How many were due in the measured time.
     pub count: u64,
-    /// How long after that time answers were still waited for, ns: the least that those without an answer took.
+    /// How long answers were still awaited after that time, ns: those without an answer took at least this long.
     pub drain_ns: u64,
 }
 

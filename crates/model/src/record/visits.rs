@@ -1,4 +1,4 @@
-//! A step that was measured in several visits: how one more is added to those before it.
+//! A step that was measured in several visits: adds one more to the earlier ones.
 
 use super::{DeviceDelta, IntervalStream, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
 use crate::environment::Pressure;
@@ -7,8 +7,8 @@ use crate::op::{Ended, OpClass};
 use crate::units::Bytes;
 
 impl StepRecord {
-    /// Adds it to the earlier visits of its step in `steps`, and returns them together. Times count from the first visit,
-    /// the gaps between visits included.
+    /// Adds it to the earlier visits of its step in `steps`, and returns them together. Times count from the first
+    /// visit, including the gaps between visits.
     pub fn add_to(self, steps: &mut Vec<Self>) -> &Self {
         let at = steps.iter().position(|step| step.name == self.name).unwrap_or(steps.len());
         match steps.get_mut(at) {
@@ -18,7 +18,7 @@ impl StepRecord {
         &steps[at]
     }
 
-    /// Joins its intervals into one: a short visit of a long run says nothing by its parts.
+    /// Merges its intervals into one: the parts of a short visit in a long run say nothing.
     #[must_use]
     pub fn in_one_interval(mut self) -> Self {
         self.machine = Vec::new();
@@ -61,7 +61,7 @@ impl StepRecord {
         self.sort_ns = self.sort_ns.into_iter().chain(visit.sort_ns).reduce(f64::max);
         self.runtime_ns += visit.runtime_ns;
         self.end_fsync_ns += visit.end_fsync_ns;
-        // Time is the least of reasons; all others say why there is less of it.
+        // Running out of time is the weakest reason; all others explain why it ended sooner.
         if self.ended == Ended::Time || visit.ended == Ended::Failed {
             self.ended = visit.ended;
         }
@@ -95,7 +95,7 @@ impl StepRecord {
 }
 
 impl Stream {
-    /// Returns operations of which nothing but their latencies is known.
+    /// Returns operations of which only the latencies are known.
     pub fn of(class: OpClass, bytes: Bytes, lat: Hist) -> Self {
         Self {
             class,
@@ -158,7 +158,7 @@ impl IntervalStream {
     }
 }
 
-/// Sum of two, each of which stands for its whole where it is absent.
+/// Sum of two, where an absent one stands for its whole.
 fn both(mine: Option<Hist>, whole: &Hist, theirs: Option<&Hist>, their_whole: &Hist) -> Option<Hist> {
     if mine.is_none() && theirs.is_none() {
         return None;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::record::{Interval, IoErrors, Slow, TimeSpent};
 
-    /// A visit of `count` reads of so many ns, which began at a time of the run.
+    /// A visit of `count` reads of this many ns, which began at a certain time of the run.
     fn visit(started_ns: u64, count: u64, lat_ns: u64) -> StepRecord {
         let mut lat = Hist::new();
         (0..count).for_each(|_| lat.record(lat_ns));
@@ -285,7 +285,7 @@ mod tests {
             waited_ns: 20 * times,
         };
         assert_eq!(waits.looked_at, [spent(30, 1), spent(50, 1), spent(100, 1), spent(200, 3)]);
-        // A visit that was not looked at leaves nothing to say of the whole.
+        // If one visit was not examined, nothing can be said about the whole.
         step.add_visit(visit(900, 3, 40));
         assert_eq!(step.streams[0].waits, None);
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixture::{self, Built, Fixture};
 
-/// A machine with an idle, blank, unpartitioned disk sdb beside its root.
+/// A machine with an idle, blank, unpartitioned disk sdb next to its root disk.
 fn idle() -> Fixture {
     fixture::virtio().disk("sdb", "8:16", "", 4096)
 }
@@ -12,7 +12,7 @@ fn with_partition() -> Fixture {
     idle().partition("sdb", "sdb1", "8:17", 8, 2048)
 }
 
-/// The reasons that are about use, by their variant's name and part.
+/// The reasons that concern use, by variant name and part.
 fn reasons(machine: &Machine, dev: &str) -> Vec<String> {
     let name = |use_: InUse| match use_ {
         InUse::NotABlockDevice { .. } => "not a block device".to_owned(),

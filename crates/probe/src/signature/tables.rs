@@ -1,7 +1,7 @@
-//! Bytes that are always at the same place, and too many to be there by chance: three at least, mostly four to ten.
+//! Byte sequences at a fixed place, too long to be there by chance: at least three bytes, mostly four to ten.
 //!
-//! From the kernel's headers (`include/uapi/linux/magic.h`, the filesystems' and partition parsers' own) and the formats'
-//! documentation; each was held against what the installed libblkid says of it (`tests.rs`).
+//! From the kernel's headers (`include/uapi/linux/magic.h`, those of filesystems and partition parsers) and the
+//! formats' documentation; each was compared with what the installed libblkid reports (`tests.rs`).
 
 /// What it belongs to, where it is, and the bytes.
 pub(super) type Row = (&'static str, u64, &'static [u8]);
@@ -161,11 +161,11 @@ const TUXONICE: [u8; 8] = [0xed, 0xc3, 0x02, 0xe9, 0x98, 0x56, 0xe5, 0x0c];
 pub(super) const PROMISE: &[u8] = b"Promise Technology, Inc.";
 pub(super) const PROMISE_SECTORS: [u64; 13] = [16, 63, 255, 256, 399, 591, 675, 735, 911, 951, 974, 991, 3087];
 
-/// UFS' magics (BSD `fs.h` and its relatives), in the byte order of the machine that wrote them, 1,372 bytes behind
-/// where its superblock may begin.
+/// UFS's magics (BSD `fs.h` and its relatives), in the byte order of the machine that wrote them, 1,372 bytes after
+/// each possible start of its superblock.
 pub(super) const UFS: [u32; 7] =
     [0x0001_1954, 0x1954_0119, 0x0061_2195, 0x0523_1994, 0x0009_5014, 0x0019_5612, 0x7c2c_4b96];
 pub(super) const UFS_AT: [u64; 4] = [0, 8 << 10, 64 << 10, 256 << 10];
-/// System V's, 1,016 bytes behind one of these blocks of 1 KiB (kernel `sysv_fs.h`).
+/// System V's, 1,016 bytes after the start of one of these 1 KiB blocks (kernel `sysv_fs.h`).
 pub(super) const SYSV: u32 = 0xfd18_7e20;
 pub(super) const SYSV_BLOCKS: [u64; 4] = [0, 9, 15, 18];

@@ -1,4 +1,4 @@
-//! Each row where it says, images of real tools, and what the installed libblkid makes of them.
+//! Each row at its documented place, images made by real tools, and what the installed libblkid says about them.
 
 use std::fs::File;
 use std::io::Cursor;
@@ -108,7 +108,7 @@ fn a_device_shorter_than_it_says_is_an_error_not_a_pass() {
     assert!(signatures_within(&mut Cursor::new(vec![0; 4096]), 0, 8192).is_err());
 }
 
-/// Makes a real filesystem in a file and reads it; says so when the tool is missing.
+/// Makes a real filesystem in a file and reads it; prints a message when the tool is missing.
 fn made_by(tool: &str, args: &[&str], size: u64) -> Option<Vec<&'static str>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(size).unwrap();
@@ -236,7 +236,7 @@ const TABLES: &[(&str, &str)] = &[
     ("atari", "Atari partition table"),
 ];
 
-/// What blkid says of an image: types of superblocks and partition tables.
+/// What blkid says about an image: types of superblocks and partition tables.
 fn blkid(bytes: &[u8]) -> Option<Vec<String>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -246,7 +246,7 @@ fn blkid(bytes: &[u8]) -> Option<Vec<String>> {
     Some(types.map(str::to_owned).collect())
 }
 
-/// What blkid names in an image has to be among what is found here. Returns whether it named anything.
+/// Everything that blkid names in an image must be found here. Returns whether it named anything.
 #[track_caller]
 fn as_blkid_says(what: &str, bytes: &[u8]) -> bool {
     let Some(said) = blkid(bytes) else {
@@ -282,7 +282,7 @@ fn every_name_that_blkid_lists_has_one_here() {
     assert!(!output.status.success() || text.lines().count() > 50, "{text}");
 }
 
-/// Cause: as above. These need no more than their magic to be known to libblkid, or what is written here.
+/// Cause: as above. libblkid needs only the magic of these to recognise them, or what is written here.
 #[test]
 fn what_blkid_sees_in_planted_magics_is_seen_here() {
     let size = 8 * MIB;
@@ -310,7 +310,7 @@ fn what_blkid_sees_in_planted_magics_is_seen_here() {
     assert!(seen == 0 || seen > 130, "blkid knew {seen}");
 }
 
-/// Images of what has two bytes of magic or none, as libblkid takes them.
+/// Images of formats with two bytes of magic or none, as libblkid accepts them.
 fn weak_images() -> Vec<(&'static str, Vec<u8>)> {
     let size = 8 * MIB;
     let last = size - 512;

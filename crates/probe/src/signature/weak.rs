@@ -1,9 +1,9 @@
-//! Signatures of two bytes or of none: they turn up in random data, such as a benchmark writes, once in 65,536 times. So
-//! what stands beside them must make sense as well.
+//! Signatures of two bytes or none: they turn up in random data, such as a benchmark writes, once in 65,536 times. So
+//! the fields around them must make sense as well.
 
 use super::Ends;
 
-/// Kind and offset of each that is there.
+/// Kind and offset of each one present.
 pub(super) fn found(ends: &Ends) -> impl Iterator<Item = (&'static str, u64)> {
     let last = (ends.size / 512).checked_sub(1).map(|sector| sector * 512);
     let of_last = |is: fn(&[u8]) -> bool| last.filter(|at| ends.get(*at, 512).is_some_and(is));
@@ -40,8 +40,8 @@ fn ext(ends: &Ends) -> Option<&'static str> {
     })
 }
 
-/// Three versions, each written by machines of either byte order (kernel `minix_fs.h`): zones are as large as blocks,
-/// and both maps have blocks, those of the inodes enough.
+/// Three versions, each in either byte order (kernel `minix_fs.h`): zones are as large as blocks, and both maps have
+/// blocks, enough of them for the inodes.
 fn minix(ends: &Ends) -> Option<u64> {
     const SUPER: u64 = 1024;
     [u16::from_le_bytes, u16::from_be_bytes].into_iter().find_map(|order: fn([u8; 2]) -> u16| {
@@ -65,7 +65,8 @@ fn hfs(ends: &Ends) -> Option<()> {
     (ends.has(1024, b"BD") && block > 0 && block % 512 == 0 && block < 1 << 24).then_some(())
 }
 
-/// A boot sector without a name of its filesystem: the jump, its end, and what Microsoft's fatgen103 asks of the numbers.
+/// A boot sector without a name of its filesystem: the jump, its end, and what Microsoft's fatgen103 asks of the
+/// numbers.
 fn fat(ends: &Ends) -> Option<()> {
     let boot = ends.get(0, 512)?;
     let word = |at: usize| u16::from_le_bytes([boot[at], boot[at + 1]]);
@@ -80,7 +81,7 @@ fn core_storage(ends: &Ends) -> Option<()> {
     (ends.has(88, b"CS") && ends.has(8, &[1, 0, 0x10, 0])).then_some(())
 }
 
-/// The words of the sector add up to nothing, bit by bit (kernel `partitions/sun.c`).
+/// The words of the sector XOR to zero (kernel `partitions/sun.c`).
 fn sun(ends: &Ends) -> Option<()> {
     let sector = ends.get(0, 512)?;
     let sum = sector.chunks_exact(2).fold([0, 0], |sum, word| [sum[0] ^ word[0], sum[1] ^ word[1]]);
@@ -99,19 +100,20 @@ fn atari(ends: &Ends) -> Option<()> {
     entries.into_iter().any(is_used).then_some(())
 }
 
-/// The sum of its bytes behind 0xaa55 and one of three versions.
+/// The magic 0xaa55, one of three versions, and the sum of its bytes.
 fn is_via(sector: &[u8]) -> bool {
     let sum = sector[..50].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     sector[..2] == [0x55, 0xaa] && sector[2] <= 2 && sector[50] == sum
 }
 
-/// "JM", and words of 128 bytes that add up to nothing or to one.
+/// "JM", and the words of 128 bytes add up to zero or one.
 fn is_jmicron(sector: &[u8]) -> bool {
     let words = sector[..128].chunks_exact(2).map(|word| u16::from_le_bytes([word[0], word[1]]));
     sector.starts_with(b"JM") && words.fold(0u16, u16::wrapping_add) <= 1
 }
 
-/// A boot signature alone is too little: the four entries must be well formed, and one in use, as the kernel asks.
+/// A boot signature alone is not enough: the four entries must be well formed and one of them in use, as the kernel
+/// requires.
 pub(super) fn is_mbr(ends: &Ends) -> bool {
     let Some(sector) = ends.get(0, 512) else { return false };
     let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();

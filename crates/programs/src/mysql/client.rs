@@ -1,7 +1,7 @@
-//! A connection to a server of MySQL or MariaDB, as much of the protocol as statements without results of interest need.
+//! A connection to a MySQL or MariaDB server, with as much of the protocol as simple statements need.
 //!
-//! Source: "Client/Server Protocol" of MySQL's and MariaDB's documentation (handshake v10, COM_QUERY, text results). The
-//! server is one of ours, behind a socket that its user alone can reach, and its account has no password.
+//! Source: "Client/Server Protocol" of MySQL's and MariaDB's documentation (handshake v10, COM_QUERY, text results).
+//! The server is started by qd1, behind a socket that only its user can reach, and its account has no password.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 /// Longest wait for an answer: longer than any stall that is measured.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Largest packet of ours and of an answer.
+/// Largest packet, sent or received.
 const PACKET_MAX: usize = (1 << 24) - 1;
 
 /// Capabilities: CLIENT_LONG_PASSWORD, PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH.
@@ -26,7 +26,7 @@ const AUTH_MORE: u8 = 0x01;
 const AUTH_SWITCH: u8 = 0xfe;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
-/// A packet that begins so and is shorter ends a list.
+/// A packet that begins with this and is shorter ends a list.
 const EOF_MAX: usize = 9;
 
 /// A connection.
@@ -39,7 +39,7 @@ impl Client {
     /// Connects as `user`, who has no password.
     ///
     /// # Errors
-    /// When there is no server, or it refuses; the message is the server's.
+    /// If there is no server, or it refuses the connection; the message is the server's.
     pub(super) fn connect(socket: &Path, user: &str) -> Result<Self> {
         let stream = UnixStream::connect(socket).context("cannot reach the server")?;
         stream.set_read_timeout(Some(ANSWER))?;
@@ -49,22 +49,22 @@ impl Client {
         if client.packet.first() == Some(&ERR) {
             bail!("{}", client.error());
         }
-        ensure!(client.packet.first() == Some(&10), "the server speaks another protocol than version 10");
+        ensure!(client.packet.first() == Some(&10), "the server does not use protocol version 10");
         client.write(1, &handshake(user))?;
         loop {
             let number = client.read()?;
             match client.packet.first() {
                 Some(&OK) => return Ok(client),
                 Some(&ERR) => bail!("{}", client.error()),
-                // Another way to say that there is no password.
+                // Another way to answer that there is no password.
                 Some(&AUTH_SWITCH) => client.write(number.wrapping_add(1), &[])?,
                 Some(&AUTH_MORE) => {}
-                _ => bail!("the server's answer to the login is not understood"),
+                _ => bail!("the server's answer to the login is not supported"),
             }
         }
     }
 
-    /// Runs a statement; its rows are read and thrown away.
+    /// Runs a statement; its rows are read and discarded.
     ///
     /// # Errors
     /// When it fails; the message is the server's.
@@ -72,7 +72,7 @@ impl Client {
         self.rows(statement, |_| ())
     }
 
-    /// Runs a query and hands each row to `row`, as its fields' texts.
+    /// Runs a query and passes each row to `row` as the texts of its fields.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -87,7 +87,7 @@ impl Client {
             Some(&ERR) => bail!("{}", self.error()),
             _ => {}
         }
-        // The number of columns, their definitions, an end; rows, an end.
+        // The number of columns, their definitions, an end marker; rows, an end marker.
         for is_row in [false, true] {
             loop {
                 self.read()?;
@@ -122,7 +122,7 @@ impl Client {
         self.stream.write_all(&packet).context("the server closed the connection")
     }
 
-    /// Returns the message of an error packet, behind its code and state.
+    /// Returns the message of an error packet, which follows its code and state.
     fn error(&self) -> String {
         let code = self.packet.get(1..3).map_or(0, |code| u16::from_le_bytes([code[0], code[1]]));
         let text = String::from_utf8_lossy(self.packet.get(3..).unwrap_or_default());
@@ -131,7 +131,8 @@ impl Client {
     }
 }
 
-/// The answer to the server's greeting: capabilities, largest packet, charset, user, no password, its kind.
+/// The answer to the server's greeting: capabilities, largest packet, charset, user, no password, authentication
+/// plugin.
 fn handshake(user: &str) -> Vec<u8> {
     let mut answer = CAPABILITIES.to_le_bytes().to_vec();
     answer.extend_from_slice(&(PACKET_MAX as u32).to_le_bytes());

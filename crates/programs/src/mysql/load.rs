@@ -1,4 +1,4 @@
-//! The load: pgbench's TPC-B-like transaction, on tables of the same shape, by connections of our own.
+//! The load: pgbench's TPC-B-like transaction, on tables of the same shape, over our own connections.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,10 +27,10 @@ const TABLES: [&str; 4] = [
     "create table history (hid bigint not null auto_increment primary key, tid int not null, bid int not null, \
      aid int not null, delta int not null, mtime datetime not null, filler char(22) not null)",
 ];
-/// Tellers of a branch, as in pgbench; accounts of one are a tenth of pgbench's, so that filling takes seconds.
+/// Tellers per branch, as in pgbench; a branch has a tenth of pgbench's accounts, so that filling takes seconds.
 const TELLERS: u32 = 10;
 pub(super) const ACCOUNTS: u32 = 10_000;
-/// Rows of one statement while the tables are filled.
+/// Rows per statement while the tables are filled.
 const ROWS_AT_ONCE: u32 = 2_000;
 
 /// A load.
@@ -73,13 +73,13 @@ pub(super) fn fill(socket: &Path, scale: u32, cancel: &AtomicBool) -> Result<()>
 /// What all connections share.
 struct Shared<'a> {
     load: &'a Load<'a>,
-    /// When each transaction is due, ns from the start; none where each client waits for its answer alone.
+    /// When each transaction is due, ns from the start; empty if each client only waits for its answers.
     due_ns: Vec<u64>,
     next: AtomicUsize,
-    /// When the measured time begins, by the clock.
+    /// When the measured time begins, on the clock.
     start_ns: u64,
     over: AtomicBool,
-    /// All transactions, those of the ramp among them: what server and disk count.
+    /// All transactions, including those of the ramp: what server and disk count.
     all: AtomicU64,
 }
 
@@ -100,7 +100,7 @@ impl Load<'_> {
             all: AtomicU64::new(0),
         };
         let window = Window { start_ns: shared.start_ns, stop, cancel };
-        // A transaction that was due in time counts however late it is answered.
+        // A transaction that was due within the time counts, however late it is answered.
         let counted_ns = if self.rate.is_some() { stop.max_ns + DRAIN_NS } else { stop.max_ns };
         let mut tally = Tally::new(OpClass::Transaction, counted_ns);
         let connections = Connections { count: self.clients as usize, name: "qd1-mysql" };
@@ -116,7 +116,7 @@ impl Load<'_> {
 }
 
 impl Shared<'_> {
-    /// Runs one transaction after another on a connection of its own.
+    /// Runs one transaction after another on its own connection.
     fn connection(&self, number: usize, stop: &Stop, answers: &Sender<Result<Answer>>) -> Result<()> {
         let mut client = Client::connect(self.load.socket, ACCOUNT)?;
         client.run(&format!("use {DATABASE}"))?;
@@ -144,7 +144,8 @@ impl Shared<'_> {
             transaction(&mut client, &mut random, self.load.scale)?;
             let end_ns = clock::now_ns();
             self.all.fetch_add(1, Ordering::Relaxed);
-            // What was due in the ramp is not measured at a rate, however late it is answered; without one, what ended in it.
+            // At a rate, transactions due in the ramp are not measured, however late they are answered; without a rate,
+            // those that ended in it are not.
             let is_measured = match self.load.rate {
                 Some(_) => due_ns >= self.start_ns,
                 None => end_ns >= self.start_ns,

@@ -1,5 +1,5 @@
-//! `qd1 app mysql`: pgbench's transaction on a throwaway server of MariaDB or MySQL, by connections of our own, so that its
-//! figures stand beside PostgreSQL's.
+//! `qd1 app mysql`: pgbench's transaction on a throwaway MariaDB or MySQL server, over our own connections, so that its
+//! figures can be compared with PostgreSQL's.
 
 mod client;
 mod load;
@@ -23,9 +23,9 @@ use server::{Server, Tools, counted, status};
 /// The account of a new server, and the database of the load.
 const ACCOUNT: &str = "root";
 const DATABASE: &str = "qd1";
-/// Space of a new server: its tables, undo log, redo log of 96 MB, and temporary tables.
+/// Space for a new server: its tables, undo log, redo log of 96 MB, and temporary tables.
 const SERVER_BYTES: u64 = 400 << 20;
-/// Space of one account, with its part of the tables' history.
+/// Space for one account, with its share of the history table.
 const ACCOUNT_BYTES: u64 = 300;
 
 /// MariaDB or MySQL with its options.
@@ -37,7 +37,7 @@ pub struct Mysql {
 }
 
 impl MysqlOptions {
-    /// Puts all of its data into the server's memory, up to a quarter of the machine's memory.
+    /// Lets all of its data fit in the server's memory, up to a quarter of the machine's memory.
     #[must_use]
     pub fn in_memory(mut self, memory: Bytes) -> Self {
         let scale = self.scale.or(self.clients.iter().copied().max()).unwrap_or(1);
@@ -54,7 +54,7 @@ impl Mysql {
     /// When a setting makes no sense.
     pub fn new(options: MysqlOptions) -> Result<Self> {
         if options.runtime_ns == 0 {
-            return Err(Problem::usage("--runtime needs some time, for example 30s").into());
+            return Err(Problem::usage("--runtime must be more than zero, for example 30s").into());
         }
         for set in &options.set {
             let name = set.split('=').next().unwrap_or_default().trim().replace('_', "-");
@@ -63,7 +63,7 @@ impl Mysql {
             }
             if set.split_once('=').is_some_and(|(_, value)| value.contains('/')) {
                 let message =
-                    format!("-c {set}: a path would lead the server outside its throwaway directory; leave it out");
+                    format!("-c {set}: a path would take the server outside its throwaway directory; leave it out");
                 return Err(Problem::usage(message).into());
             }
             let is_ours = ["datadir", "socket", "pid-file", "tmpdir", "port", "bind-address", "user"];
@@ -104,10 +104,10 @@ impl Driver for Mysql {
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
-        let tools = self.tools.clone().context("the programs were not searched for")?;
+        let tools = self.tools.clone().context("the programs have not been searched for")?;
         let user = user::for_server(self.options.user.as_deref(), "mysql")?;
         let most = self.options.clients.iter().copied().max().unwrap_or(1);
-        watch.note("making the server's data");
+        watch.note("creating the server's data");
         let server = self.server.insert(Server::start(&tools, user.as_ref(), &self.options.set, most, site)?);
         watch.note(&format!("filling the tables, scale {}", self.scale));
         load::fill(server.socket(), self.scale, site.cancel).map_err(|error| server.explain(error))?;
@@ -121,8 +121,8 @@ impl Driver for Mysql {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-        let Work::App(work) = &step.work else { anyhow::bail!("no load of MySQL") };
-        let server = self.server.as_mut().context("there is no server")?;
+        let Work::App(work) = &step.work else { anyhow::bail!("not a load of MySQL") };
+        let server = self.server.as_mut().context("the server has not been started")?;
         let socket = server.socket().to_owned();
         let (scale, seed) = (self.scale, site.seed);
         let load = Load { socket: &socket, scale, clients: work.clients, rate: work.rate, seed };

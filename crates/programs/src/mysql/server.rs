@@ -1,5 +1,5 @@
-//! A throwaway server of MySQL or MariaDB: its data on the disk that is measured, its socket and messages elsewhere,
-//! nothing of the machine's own configuration read, no port opened.
+//! A throwaway MySQL or MariaDB server: its data is on the measured disk, its socket and messages are elsewhere; it
+//! reads none of the machine's own configuration and opens no port.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,7 +28,7 @@ const END: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     server: PathBuf,
-    /// Makes MariaDB's system tables; MySQL's server does it itself.
+    /// Creates MariaDB's system tables; MySQL's server does this itself.
     install: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ impl Tools {
     /// Searches for MariaDB, then for MySQL.
     ///
     /// # Errors
-    /// When neither is there.
+    /// If neither is installed.
     pub(super) fn find(bindir: Option<&Path>) -> Result<Self> {
         let mut dirs = find::dirs(bindir);
         if bindir.is_none() {
@@ -44,24 +44,24 @@ impl Tools {
         }
         let install = find::among("mariadb-install-db", &dirs).or_else(|| find::among("mysql_install_db", &dirs));
         if let Some(server) = find::among("mariadbd", &dirs).filter(|_| install.is_some()) {
-            // What its script reads its options by: in another package, which a container may lack.
+            // The script reads its options with this program, which is in another package that a container may lack.
             find::needed("my_print_defaults", &dirs, "mariadb-client-core")?;
             return Ok(Self { server, install });
         }
         if let Some(server) = find::among("mysqld", &dirs) {
-            // MariaDB's goes by that name as well, and makes its data by the script alone.
+            // MariaDB's server may have this name as well, and needs the script to create its data.
             let real = server.canonicalize().unwrap_or_default();
             if install.is_none() && real.file_name().is_some_and(|name| name.to_string_lossy().contains("mariadb")) {
                 let message = format!(
-                    "{} is MariaDB's, and mariadb-install-db, which makes its data, is not in PATH; name its directory \
-                     with --bindir",
+                    "{} belongs to MariaDB, but mariadb-install-db, which creates its data, is not in PATH; name its \
+                     directory with --bindir",
                     server.display()
                 );
                 return Err(Problem::new(ProblemKind::Capability, message).into());
             }
             return Ok(Self { server, install });
         }
-        let message = "neither mariadbd (with mariadb-install-db) nor mysqld is installed, or in PATH; on Debian and \
+        let message = "neither mariadbd (with mariadb-install-db) nor mysqld is installed or in PATH; on Debian and \
                        Ubuntu: apt-get install mariadb-server; elsewhere name its directory with --bindir";
         Err(Problem::new(ProblemKind::Capability, message).into())
     }
@@ -73,16 +73,16 @@ pub(super) struct Server {
     socket: PathBuf,
     messages: PathBuf,
     _reachable: ReachablePath,
-    // Dropped last: what the server uses.
+    // Dropped last, because the server uses them.
     _disk: Scratch,
     _temp: Scratch,
 }
 
 impl Server {
-    /// Makes its data and starts it.
+    /// Creates its data and starts it.
     ///
     /// # Errors
-    /// When it does not start; the message has the end of its own. [`Cancelled`] when it was stopped.
+    /// If it does not start; the message ends with the server's last messages. [`Cancelled`] if it was stopped.
     pub(super) fn start(
         tools: &Tools,
         user: Option<&User>,
@@ -105,7 +105,7 @@ impl Server {
         let (socket, messages) = (place.join("socket"), temp.path().join("server.log"));
         let mut settings = vec![format!("--max-connections={}", clients + 10)];
         settings.extend(set.iter().map(|set| format!("--{set}")));
-        // Last, so that no other setting decides who can reach it.
+        // Last, so that no other setting overrides who can reach it.
         settings.extend([
             format!("--datadir={}", servers_data.display()),
             format!("--socket={}", socket.display()),
@@ -139,7 +139,7 @@ impl Server {
             }
             std::thread::sleep(POLL);
         }
-        bail!("the server was not ready in time: {}", self.last_messages())
+        bail!("the server did not become ready in time: {}", self.last_messages())
     }
 
     fn last_messages(&self) -> String {
@@ -148,7 +148,7 @@ impl Server {
         last_lines(if errors.is_empty() { &text } else { &errors })
     }
 
-    /// Adds to a client's error how the server ended, if it did.
+    /// Adds how the server ended, if it did, to a client's error.
     pub(super) fn explain(&mut self, error: anyhow::Error) -> anyhow::Error {
         match self.running.ended() {
             Ok(Some(status)) if !error.is::<Cancelled>() => {
@@ -185,7 +185,7 @@ impl Server {
     }
 }
 
-/// Returns the counters, of the server behind `socket`, that [`counted`] compares.
+/// Returns the counters of the server at `socket` that [`counted`] compares.
 ///
 /// # Errors
 /// When it does not answer.
@@ -203,7 +203,7 @@ pub(super) fn status(socket: &Path) -> Result<Vec<(String, f64)>> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its data goes with it, so it need not write anything out.
+        // Its data is removed too, so it need not write anything out.
         self.running.stop(Signal::KILL, END);
     }
 }
@@ -220,11 +220,11 @@ const DECISIVE: [&str; 8] = [
     "sync_binlog",
 ];
 
-/// Its counters, and our names for them.
+/// The server's counters, and our names for them.
 const COUNTERS: [(&str, &str, AppUnit); 2] =
     [("Innodb_os_log_fsyncs", "wal_sync", AppUnit::Count), ("Innodb_os_log_written", "wal_bytes", AppUnit::Bytes)];
 
-/// Returns what was counted between two readings.
+/// Returns the change in the counters between two readings.
 pub(super) fn counted(before: &[(String, f64)], after: &[(String, f64)]) -> Vec<Counter> {
     let change = |name: &str| {
         let value =
@@ -234,7 +234,7 @@ pub(super) fn counted(before: &[(String, f64)], after: &[(String, f64)]) -> Vec<
     COUNTERS.iter().filter_map(|(name, ours, unit)| Some(Counter::new(*ours, *unit, change(name)?))).collect()
 }
 
-/// Makes the system's tables, with an account that has no password and only the socket to come by.
+/// Creates the system tables, with an account that has no password and can be reached only through the socket.
 fn make_data(tools: &Tools, user: Option<&User>, data: &Path, place: &Path, site: &Site<'_>) -> Result<()> {
     let datadir = format!("--datadir={}", data.display());
     let made = match &tools.install {
@@ -251,12 +251,12 @@ fn make_data(tools: &Tools, user: Option<&User>, data: &Path, place: &Path, site
     };
     made.map(drop)
         .map_err(|error| {
-            // Its last lines are advice; what failed stands before them.
+            // Its last lines are advice; the failure comes before them.
             let text = format!("{error:#}");
             let errors: Vec<&str> = text.lines().filter(|line| line.contains("ERROR")).collect();
             if errors.is_empty() { error } else { anyhow::anyhow!("{}", errors.join("; ")) }
         })
-        .context("the server's data could not be made")
+        .context("the server's data could not be created")
 }
 
 #[cfg(test)]

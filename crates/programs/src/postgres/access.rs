@@ -17,7 +17,7 @@ use qd1_system::user::User;
 const MAJOR_MIN: u32 = 12;
 const PACKAGES: &str = "postgresql";
 
-/// Settings that decide what a commit costs.
+/// Settings that determine the cost of a commit.
 const DECISIVE: &str = "'fsync','synchronous_commit','wal_sync_method','full_page_writes','shared_buffers',\
                         'max_wal_size','commit_delay','wal_level'";
 
@@ -53,7 +53,7 @@ impl Tools {
             let seen = match (&newest, bindir) {
                 (Some((major, dir)), _) => format!("only version {major} in {}", dir.display()),
                 (None, Some(dir)) => format!("no initdb and postgres in {}", dir.display()),
-                (None, None) => "neither in PATH nor in the usual places".to_owned(),
+                (None, None) => "not found in PATH or in the usual places".to_owned(),
             };
             let message = format!(
                 "PostgreSQL {MAJOR_MIN} or later is not installed ({seen}); on Debian and Ubuntu: apt-get install \
@@ -62,7 +62,7 @@ impl Tools {
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         let (major, dir) = newest.unwrap_or_default();
-        // Its own clients first: pgbench of another version works too, but is not what its users have.
+        // Its own clients first: a pgbench of another version works too, but is not what its users have.
         let clients: Vec<PathBuf> = [vec![dir.clone()], dirs].concat();
         Ok(Self {
             initdb: dir.join("initdb"),
@@ -101,7 +101,7 @@ pub(crate) struct Access {
     /// The connection string, which libpq accepts in place of a database name.
     pub(crate) conninfo: OsString,
     pub(crate) env: Vec<(&'static str, OsString)>,
-    /// The user that its clients run as.
+    /// The user its clients run as.
     pub(crate) user: Option<User>,
 }
 
@@ -146,12 +146,12 @@ impl Access {
     pub(crate) fn version(&self, cancel: &AtomicBool) -> Result<String> {
         let number = self.version_number(cancel)?;
         if number / 10_000 < MAJOR_MIN {
-            bail!("the server is PostgreSQL {}, and {MAJOR_MIN} or later is needed", number / 10_000);
+            bail!("the server is PostgreSQL {}, but {MAJOR_MIN} or later is needed", number / 10_000);
         }
         Ok(format!("{}.{}", number / 10_000, number % 10_000))
     }
 
-    /// Returns the settings that decide the cost of a commit and those `set` for this run, as the server has them.
+    /// Returns the settings that determine the cost of a commit and those `set` for this run, with the server's values.
     ///
     /// # Errors
     /// As [`Access::query`].

@@ -1,7 +1,7 @@
-//! A throwaway cluster: created in a directory of its own, accessible to us alone, removed afterwards.
+//! A throwaway cluster: created in its own directory, accessible only to us, removed afterwards.
 //!
-//! Its server listens on no address, only on a socket in a directory that its user alone can enter. Its data is on the
-//! disk that is measured, its socket and messages elsewhere.
+//! Its server listens on no address, only on a socket in a directory that only its user can enter. Its data is on the
+//! measured disk, its socket and messages elsewhere.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,7 +29,7 @@ const SPARE_CONNECTIONS: u32 = 20;
 const CONNECTIONS: u32 = 100;
 /// Longest wait for a server to be ready, in steps of 20 ms: disks that take 40 ms for a sync are slow to recover on.
 const READY_STEPS: u32 = 6_000;
-/// Longest wait for the end of a server that closed a connection, in the same steps.
+/// Longest wait for a server that closed a connection to end, in the same steps.
 const GONE_STEPS: u32 = 250;
 /// Longest wait for an immediate shutdown.
 const END: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(crate) struct Cluster {
     data: PathBuf,
     messages: PathBuf,
     _reachable: ReachablePath,
-    // Dropped last: the directories that the fields above use, and what is left in memory.
+    // Dropped last: the directories used by the fields above, and what is left in memory.
     _disk: Scratch,
     _temp: Scratch,
     _memory: Option<Scratch>,
@@ -54,7 +54,7 @@ impl Cluster {
     /// Creates it and starts its server.
     ///
     /// # Errors
-    /// When initdb or the server fails; the message has the end of its output. [`Cancelled`] when it was stopped.
+    /// If initdb or the server fails; the message has the end of its output. [`Cancelled`] if it was stopped.
     pub(crate) fn start(
         tools: &Tools,
         user: Option<User>,
@@ -80,14 +80,14 @@ impl Cluster {
         ];
         let access = Access { tools: tools.clone(), conninfo: "postgres".into(), env, user };
         let uid = access.user.as_ref().map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
-        // Without a journal, what is killed leaves it.
+        // Without a journal, a killed run leaves this behind.
         let segments = segments::watch(site.id, uid).ok();
         // One sync of everything at the end instead of one for each of a thousand files.
         let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
         let args = fixed.into_iter().map(OsString::from).chain([servers_data.clone().into_os_string()]).collect();
         let made = access.client(&tools.initdb, args).output(site.cancel);
         if made.is_err() {
-            // A server that it had started goes on for a moment.
+            // A server that it started may run on for a moment.
             child::end_orphans();
         }
         made?;
@@ -117,7 +117,7 @@ impl Cluster {
     fn wait_until_ready(&mut self, site: &Site<'_>) -> Result<()> {
         for _ in 0..READY_STEPS {
             if let Some(status) = self.server.ended()? {
-                bail!("PostgreSQL's server did not start ({status}): {}", self.last_messages());
+                bail!("the PostgreSQL server did not start ({status}): {}", self.last_messages());
             }
             if site.is_cancelled() {
                 return Err(Cancelled.into());
@@ -127,7 +127,7 @@ impl Cluster {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("PostgreSQL's server was not ready in time: {}", self.last_messages())
+        bail!("the PostgreSQL server did not become ready in time: {}", self.last_messages())
     }
 
     /// Returns a line of the server's postmaster.pid, counted from 0. The server's user could put anything there.
@@ -139,7 +139,7 @@ impl Cluster {
         Some(text.lines().nth(line)?.trim().to_owned())
     }
 
-    /// Returns the server's last messages: its panics or fatal errors if there are any.
+    /// Returns the server's last messages: its panics or fatal errors, if any.
     fn last_messages(&self) -> String {
         let text = std::fs::read_to_string(&self.messages).unwrap_or_default();
         let lines_with = |word: &str| text.lines().filter(|line| line.contains(word)).collect::<Vec<_>>().join("\n");
@@ -148,23 +148,23 @@ impl Cluster {
         last_lines(severe.as_deref().unwrap_or(&text))
     }
 
-    /// Adds to a client's error how the server ended, if it did.
+    /// Adds how the server ended, if it did, to a client's error.
     pub(crate) fn explain(&mut self, error: anyhow::Error) -> anyhow::Error {
         if error.is::<Cancelled>() {
             return error;
         }
-        // A server takes a moment to end after a client lost it.
+        // A server takes a moment to end after a client has lost its connection.
         let steps = if lost_its_server(&error.to_string()) { GONE_STEPS } else { 1 };
         for _ in 0..steps {
             if let Ok(Some(status)) = self.server.ended() {
-                return error.context(format!("PostgreSQL's server ended ({status}): {}", self.last_messages()));
+                return error.context(format!("the PostgreSQL server ended ({status}): {}", self.last_messages()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         error
     }
 
-    /// Ends the server at once, without a last checkpoint: its data is removed anyway.
+    /// Ends the server immediately, without a last checkpoint: its data is removed anyway.
     pub(crate) fn stop(&mut self) {
         self.server.stop(Signal::QUIT, END);
         child::end_orphans();
@@ -177,8 +177,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Puts the dynamic shared memory of the server's processes into files of ours, in memory and not on the measured disk:
-/// the default kind outlives a server that is killed, under names that nobody knows.
+/// Puts the dynamic shared memory of the server's processes into our own files, in memory and not on the measured disk:
+/// the default kind outlives a killed server, under names that nobody knows.
 fn share_memory(data: &Path, user: Option<&User>, id: &str) -> Result<Option<Scratch>> {
     let Some(memory) = scratch_in_memory(id) else { return Ok(None) };
     let (to, usual) = (memory.path().join("dsm"), data.join("pg_dynshmem"));
@@ -202,7 +202,7 @@ fn serve(
         settings.push("track_wal_io_timing=on".to_owned());
     }
     settings.extend(set.iter().cloned());
-    // Last, so that no other setting decides who can reach it.
+    // Last, so that no other setting overrides who can reach it.
     let socket_dir = format!("unix_socket_directories={}", sockets.display());
     settings.extend(["listen_addresses=", &socket_dir, "unix_socket_permissions=0700", "port=5432"].map(str::to_owned));
     settings.push("dynamic_shared_memory_type=mmap".to_owned());
@@ -217,7 +217,8 @@ fn serve(
     server.start(log.try_clone()?.into(), log.into(), false)
 }
 
-/// Whether a client's message is that of one whose server has gone. pgbench says any of them, by what it meets first.
+/// Whether a client's message says that its server is gone. pgbench prints one of several, depending on what it notices
+/// first.
 fn lost_its_server(message: &str) -> bool {
     ["connection", "backend died", "Run was aborted"].iter().any(|words| message.contains(words))
 }
@@ -226,7 +227,7 @@ fn lost_its_server(message: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Of a backend that died nobody waited for the server's end.
+    /// After a backend died, nobody waited for the server to end.
     #[test]
     fn a_client_that_lost_its_server_is_known_by_its_message() {
         let aborted = "pgbench: error: client 0 aborted in command 4 (SQL) of script 0; perhaps the backend died while \

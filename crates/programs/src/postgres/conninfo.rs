@@ -1,5 +1,5 @@
-//! Connection strings, read as libpq reads them, to keep what is secret in them out of everything that others see:
-//! reports, messages, the history, the command lines of programs.
+//! Connection strings, read as libpq reads them, to keep their secrets out of everything that others can see: reports,
+//! messages, the history, the command lines of programs.
 //!
 //! Source: PostgreSQL's documentation, "Connection Strings" (keyword/value strings, and URIs by RFC 3986).
 
@@ -12,9 +12,9 @@ const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// A connection string in two parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conninfo {
-    /// All but what is secret, as libpq takes it.
+    /// Everything except the secrets, as libpq accepts it.
     pub(crate) public: String,
-    /// The password, which libpq also takes from PGPASSWORD.
+    /// The password, which libpq also reads from PGPASSWORD.
     pub(crate) password: Option<String>,
 }
 
@@ -22,20 +22,20 @@ impl Conninfo {
     /// Reads a connection string, or the plain name of a database.
     ///
     /// # Errors
-    /// When libpq would not take it, or it holds another secret than the password. No part of it is in the message.
+    /// If libpq would not accept it, or it holds a secret other than the password. The message contains no part of it.
     pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
         let (public, secrets) = parts(text).map_err(|why| {
             Problem::usage(format!(
-                "--dsn cannot be read: {why}; give keywords such as host=db user=me dbname=x, with values that hold blanks \
-                 in quotes (password='a b'), or a URI (postgresql://me@db/x)"
+                "--dsn cannot be read: {why}; give keywords such as host=db user=me dbname=x, with quotes around \
+                 values that contain blanks (password='a b'), or a URI (postgresql://me@db/x)"
             ))
         })?;
         let mut password = None;
         for (keyword, value) in secrets {
             if keyword != "password" {
                 return Err(Problem::usage(format!(
-                    "{keyword} in --dsn would be on the command line of psql and pgbench, where all users see it; put it \
-                     into a service file of libpq (service=NAME)"
+                    "{keyword} in --dsn would be on the command line of psql and pgbench, where all users can see it; \
+                     put it in a libpq service file (service=NAME)"
                 )));
             }
             // As in libpq, the last one counts.
@@ -45,21 +45,21 @@ impl Conninfo {
     }
 }
 
-/// Returns a connection string without what is secret, for reports and messages; one that cannot be read is wholly
-/// secret.
+/// Returns a connection string without its secrets, for reports and messages; one that cannot be read is treated as
+/// entirely secret.
 pub fn without_password(dsn: &str) -> String {
-    parts(dsn).map_or_else(|_| "(a connection string that cannot be read)".to_owned(), |(public, _)| public)
+    parts(dsn).map_or_else(|_| "(an unreadable connection string)".to_owned(), |(public, _)| public)
 }
 
-/// What is public, and each secret keyword with its value; or why it cannot be read.
+/// The public part, and each secret keyword with its value; or why it cannot be read.
 type Parts = Result<(String, Vec<(String, String)>), &'static str>;
 
 fn parts(text: &str) -> Parts {
     match SCHEMES.iter().find_map(|scheme| Some((*scheme, text.strip_prefix(scheme)?))) {
         Some((scheme, rest)) => uri(scheme, rest),
         None if text.contains('=') => keywords(text),
-        // libpq would take `me:secret@db` for the name of a database, and say it in its message.
-        None if text.contains([':', '/', '@']) => Err("a URI begins with postgresql://, in lower case"),
+        // libpq would take `me:secret@db` for the name of a database, and print it in its message.
+        None if text.contains([':', '/', '@']) => Err("a URI must begin with postgresql://, in lower case"),
         None => Ok((text.to_owned(), Vec::new())),
     }
 }
@@ -75,10 +75,10 @@ fn keywords(text: &str) -> Parts {
         let end = rest.find(|c| c == '=' || is_blank(c)).ok_or("a keyword has no value")?;
         let keyword = &rest[..end];
         if keyword.is_empty() || !keyword.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err("a keyword has other characters than letters");
+            return Err("a keyword has characters other than letters");
         }
         if keyword.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return Err("keywords are in lower case");
+            return Err("keywords must be in lower case");
         }
         rest = rest[end..].trim_start_matches(is_blank).strip_prefix('=').ok_or("a keyword has no value")?;
         rest = rest.trim_start_matches(is_blank);
@@ -102,7 +102,7 @@ fn keywords(text: &str) -> Parts {
             }
         }
         if !is_closed {
-            return Err("a quoted value has no end");
+            return Err("a quoted value has no closing quote");
         }
         rest = &rest[taken..];
         if SECRETS.contains(&keyword) {
@@ -145,14 +145,14 @@ fn uri(scheme: &str, rest: &str) -> Parts {
             sign = '&';
         }
     }
-    // The slash that told where the place is may have been in the password.
+    // The slash that ended the host part may have been in the password.
     if user.is_none() && user_end(&public[scheme.len()..]).is_some() {
-        return Err("an @ in a parameter of the URI is written as %40");
+        return Err("an @ in a parameter of the URI must be written as %40");
     }
     Ok((public, secrets))
 }
 
-/// Where the user of a URI without its scheme ends: at the first @, if no slash comes before it.
+/// Where the user part of a URI without its scheme ends: at the first @, if no slash comes before it.
 fn user_end(rest: &str) -> Option<usize> {
     rest.find(['/', '@']).filter(|at| rest[*at..].starts_with('@'))
 }
@@ -237,7 +237,7 @@ mod tests {
             after in "[a-z ='\\\\]{0,12}",
         ) {
             for keyword in ["password", "sslpassword"] {
-                // What stands before may make another keyword of it, or a value: then libpq sees no secret either.
+                // The text before it may make it a different keyword, or a value: then libpq sees no secret either.
                 let dsn = format!("{before} {keyword}{sign}{secret}{after}");
                 if let Ok((public, secrets)) = keywords(&dsn) {
                     let is_secret = secrets.iter().any(|(_, value)| value.contains(&secret));

@@ -1,8 +1,8 @@
-//! An existing server: pgbench's tables are in a schema of our own, which is dropped however the run ends. It is in the
-//! journal: a helper drops it after a kill, `qd1 restore` or the next run after a power cut.
+//! An existing server: pgbench's tables are in our own schema, which is dropped however the run ends. The schema is in
+//! the journal: after a kill a helper drops it, and after a power cut `qd1 restore` or the next run does.
 //!
-//! pgbench drops tables by their plain names before it creates its own. So nothing is begun unless those names, on this
-//! very connection, refer to our schema and nothing else.
+//! pgbench drops tables by their unqualified names before it creates its own. So nothing is started unless those names,
+//! on this same connection, refer to our schema and nothing else.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,9 +39,9 @@ impl Foreign {
         let schema = schema::name(site.id);
         let plain = access(tools, &conninfo, None);
         let reached = plain.version(site.cancel);
-        reached.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
+        reached.with_context(|| format!("cannot use the server in --dsn {}", without_password(dsn)))?;
         let names = TABLES.map(|table| format!("'{table}'")).join(",");
-        // Those that a killed run left are no danger: plain names refer to our schema alone.
+        // Tables left by a killed run are harmless: unqualified names refer only to our schema.
         let sql = format!(
             "select schemaname || '.' || tablename from pg_tables where tablename in ({names}) and not exists (select 1 \
              from pg_namespace where nspname = schemaname and nspname ~ '^qd1_[0-9a-f]{{12}}$' and \
@@ -57,7 +57,7 @@ impl Foreign {
             );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
-        // Before there is anything to drop: after a kill between the two, nobody else would know of it.
+        // This comes before there is anything to drop: after a kill between the two, nobody else would know of it.
         let mut journal = Journal::with_secrets(site.id, "", plain.env.clone())?;
         journal.note(Change::Schema { server: conninfo.public.clone(), name: schema.clone() })?;
         let this = Self { access: access(tools, &conninfo, Some(&schema)), schema, journal };
@@ -68,21 +68,21 @@ impl Foreign {
             if error.is::<Cancelled>() {
                 return error;
             }
-            let message = format!("{error:#}; the user of --dsn needs the right to create a schema in that database");
+            let message = format!("{error:#}; the user in --dsn needs permission to create a schema in that database");
             Problem::new(ProblemKind::Capability, message).into()
         })?;
         this.must_be_inside(site.cancel)?;
         Ok(this)
     }
 
-    /// Verifies that plain names refer to our schema: a connection pooler may drop the option that sets it.
+    /// Verifies that unqualified names refer to our schema: a connection pooler may drop the option that sets it.
     fn must_be_inside(&self, cancel: &AtomicBool) -> Result<()> {
         let seen = self.access.query("select current_schema()", cancel)?;
         if seen.first().and_then(|row| row.first()) == Some(&self.schema) {
             return Ok(());
         }
-        let message = "this connection does not take search_path as an option (a pooler, or options in --dsn?), so that \
-                       pgbench might drop tables of others; connect to the server itself";
+        let message = "this connection ignores search_path as an option (a pooler, or options in --dsn?), so pgbench \
+                       might drop other users' tables; connect directly to the server";
         Err(Problem::new(ProblemKind::Unsafe, message).into())
     }
 
@@ -113,15 +113,15 @@ fn access(tools: &Tools, conninfo: &Conninfo, schema: Option<&str>) -> Access {
 /// Returns the server's data directory, if it is on this machine and the server shows it.
 ///
 /// # Errors
-/// When it is unknown, so that PATH has to name it.
+/// If it is unknown, so that PATH must name it.
 pub(crate) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
     let sql = "select setting from pg_settings where name = 'data_directory' and inet_server_addr() is null";
     let rows = access(tools, &Conninfo::parse(dsn)?, None).query(sql, &AtomicBool::new(false));
-    let rows = rows.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
+    let rows = rows.with_context(|| format!("cannot use the server in --dsn {}", without_password(dsn)))?;
     let directory = rows.into_iter().flatten().next().map(PathBuf::from).filter(|path| path.is_dir());
     directory.ok_or_else(|| {
-        let message = "the server does not show where its data is; name that directory as PATH (of a server on another \
-                       machine any directory: only the description of the disk comes from it)";
+        let message = "the server does not report where its data is; give that directory as PATH (if the server is on \
+                       another machine, any directory: only the description of the disk is taken from it)";
         Problem::usage(message).into()
     })
 }

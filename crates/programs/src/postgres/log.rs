@@ -16,7 +16,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use crate::tally::Tally;
 use qd1_system::user::User;
 
-/// Size of a pipe, to hold lines while we are busy.
+/// Size of a pipe, which holds lines while we are busy.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// The content of one line.
@@ -142,7 +142,7 @@ impl Log {
     }
 }
 
-/// Creates a named pipe and opens it for reading before anybody writes. Only we can change its directory.
+/// Creates a named pipe and opens it for reading before anyone writes to it. Only we can change its directory.
 fn pipe(path: &Path, user: Option<&User>) -> Result<Pipe> {
     let make = || -> std::io::Result<File> {
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;

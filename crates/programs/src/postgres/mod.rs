@@ -31,9 +31,9 @@ use foreign::Foreign;
 use qd1_model::Problem;
 use qd1_runner::watch::Watch;
 
-/// Space of one unit of pgbench's scale, including indexes.
+/// Space for one unit of pgbench's scale, including indexes.
 const SCALE_BYTES: u64 = 16 << 20;
-/// Space of a new cluster.
+/// Space for a new cluster.
 const CLUSTER_BYTES: u64 = 64 << 20;
 /// Default of `max_wal_size`.
 const WAL_BYTES: u64 = 1 << 30;
@@ -51,12 +51,12 @@ enum Server {
     None,
     /// Created for this run.
     Own(Box<Cluster>),
-    /// Somebody else's.
+    /// Someone else's.
     Foreign(Box<Foreign>),
 }
 
 impl PostgresOptions {
-    /// Puts all of its data into the server's memory, up to a quarter of the machine's memory.
+    /// Lets all of its data fit in the server's memory, up to a quarter of the machine's memory.
     #[must_use]
     pub fn in_memory(mut self, memory: Bytes) -> Self {
         let scale = self.scale.or(self.clients.iter().copied().max()).unwrap_or(1);
@@ -74,7 +74,7 @@ impl Postgres {
     /// When a time or setting makes no sense.
     pub fn new(options: PostgresOptions) -> Result<Self> {
         if options.runtime_ns < 1_000_000_000 {
-            return Err(Problem::usage("--runtime must be at least one second, the shortest time of pgbench").into());
+            return Err(Problem::usage("--runtime must be at least one second, pgbench's shortest time").into());
         }
         options.rate.map_or(Ok(()), |rate| enough(rate, options.runtime_ns))?;
         if let Some(wrong) = options.set.iter().find(|set| !set.contains('=')) {
@@ -94,7 +94,7 @@ impl Postgres {
         match &self.server {
             Server::Own(cluster) => Ok(cluster.access()),
             Server::Foreign(foreign) => Ok(foreign.access()),
-            Server::None => anyhow::bail!("there is no server"),
+            Server::None => anyhow::bail!("the server has not been started"),
         }
     }
 
@@ -145,8 +145,8 @@ impl Driver for Postgres {
 
     fn caution(&self) -> String {
         match self.options.dsn {
-            Some(_) => "a schema of its own in that server, dropped however the run ends".to_owned(),
-            None => "none afterwards: data, sockets and server go with the run".to_owned(),
+            Some(_) => "creates its own schema on that server, dropped however the run ends".to_owned(),
+            None => "none afterwards: data, sockets and server are removed with the run".to_owned(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Driver for Postgres {
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
-        let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs were not searched for"))?;
+        let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs have not been searched for"))?;
         self.server = match &self.options.dsn {
             Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, site)?)),
             None => {
@@ -198,7 +198,7 @@ impl Driver for Postgres {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-        let Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
+        let Work::App(work) = &step.work else { anyhow::bail!("not a load of PostgreSQL") };
         let run = pgbench::PgbenchRun {
             clients: work.clients,
             rate: work.rate,

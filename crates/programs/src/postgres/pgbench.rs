@@ -22,7 +22,7 @@ use qd1_system::source::{self, Kind};
 
 /// Time between two reads of the log.
 const POLL: Duration = Duration::from_millis(20);
-/// A script of the user's own.
+/// A user's own script.
 pub(super) const SCRIPT: Kind = Kind { name: "a script", most: 1 << 20 };
 
 /// One load.
@@ -50,7 +50,7 @@ pub(crate) fn fill(access: &Access, scale: u32, site: &Site<'_>) -> Result<()> {
 /// # Errors
 /// When the extension is not installed, or this user may not create it.
 pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
-    let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and the right to create it";
+    let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and permission to create it";
     access.query("create extension if not exists pg_prewarm", site.cancel).context(explained)?;
     let all = "select pg_prewarm(oid::regclass) from pg_class where relname like 'pgbench%' and relkind in ('r', 'i')";
     access.query(all, site.cancel).map(drop)
@@ -61,7 +61,7 @@ pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
 /// # Errors
 /// When no transaction completed; the message has pgbench's output.
 pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-    // So that no load has to write out what the one before left. Refused to users who do not own the server.
+    // So that no load has to write out what the previous one left. Users who do not own the server may not do this.
     let _ = access.query("checkpoint", site.cancel);
     let temp = site.temp_scratch_for("l")?;
     let (scripts, prefix) = (copied(run.scripts, temp.path())?, temp.path().join("p"));
@@ -83,10 +83,10 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
         if interrupted {
             return Err(Cancelled.into());
         }
-        let why = if good { "no transaction was completed in the measured time".to_owned() } else { fault };
+        let why = if good { "no transaction completed in the measured time".to_owned() } else { fault };
         bail!("{why}");
     }
-    // A load that ran to its end covers the whole window, even if no transaction completed in its last moments.
+    // A load that ran to its end covers the whole window, even if no transaction completed at the very end.
     let runtime_ns = tally.seen_ns().max(if good { window_ns } else { 1 });
     let app = if good { app_step(access, &before, all, &stdout, site, watch) } else { AppStep::default() };
     let (stream, intervals) = tally.finish(runtime_ns);
@@ -98,7 +98,7 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
     Ok(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, fault, errors, app })
 }
 
-/// Copies the scripts to where pgbench's user can read them.
+/// Copies the scripts to a place where pgbench's user can read them.
 fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
     let copy = |(number, script): (usize, &PathBuf)| {
         let to = dir.join(format!("script-{number}.sql"));
@@ -112,8 +112,8 @@ fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn args(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
-    // pgbench takes whole seconds, and connects its clients within them, before our time begins: one second more. What
-    // ends after our time is not counted.
+    // pgbench takes whole seconds, and they include connecting its clients, before our time begins: so one second more.
+    // Transactions that end after our time are not counted.
     let seconds = (run.stop.ramp_ns + run.stop.max_ns).div_ceil(1_000_000_000) + 1;
     let mut args = ["-n", "-l"].map(OsString::from).to_vec();
     let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);

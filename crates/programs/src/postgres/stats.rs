@@ -1,4 +1,4 @@
-//! A server's own counters: syncs of its log, and checkpoints. They are in different views in each version.
+//! A server's own counters: syncs of its log, and checkpoints. Each version has them in different views.
 
 use std::sync::atomic::AtomicBool;
 

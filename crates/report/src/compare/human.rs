@@ -1,4 +1,4 @@
-//! A comparison for people: two sides beside each other, or more of them in their order.
+//! A comparison for people: two sides next to each other, or more of them in their order.
 
 mod ranking;
 
@@ -15,7 +15,7 @@ const STEP: usize = 13;
 const METRIC: usize = 10;
 const FIGURE: usize = 10;
 const RATIO: usize = 21;
-/// Steps that are listed as left out, where some are.
+/// Most steps that are listed as left out.
 const LEFT_OUT_MAX: usize = 8;
 
 /// Returns the whole comparison.
@@ -40,7 +40,7 @@ pub(super) fn render(comparison: &Comparison, style: &Style, zone: &TimeZone) ->
     missing(&mut page, comparison, is_all);
     if !is_all {
         page.line("");
-        page.prose(2, "All figures, and what was left out: the same command with -v.");
+        page.prose(2, "For all figures, and what was left out, add -v.");
     }
     page.text
 }
@@ -79,7 +79,7 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// What spoils a run is a sentence or more, of each side.
+/// What spoiled the runs of each side, in a sentence or more.
 fn spoiled(page: &mut Page, comparison: &Comparison, difference: &Difference) {
     let name = difference.aspect.name();
     for (side, value) in comparison.sides.iter().zip(&difference.values).filter(|(_, value)| !value.is_empty()) {
@@ -93,7 +93,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// The figures of the second side beside those of the first.
+/// The figures of the second side next to those of the first.
 fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
     page.line("");
     let [one, two] = [0, 1].map(|side| shorten(&comparison.sides[side].name, FIGURE));
@@ -139,8 +139,8 @@ fn figures<'a>(page: &mut Page, comparison: &Comparison, rows: impl Iterator<Ite
     }
 }
 
-/// Whether a row is worth its line: where some are left out, one that decides, or that says something. Of requests per second
-/// and bytes per second, which say the same of one block size, the one that leads is enough.
+/// Whether a row is worth its line: if some are left out, those that decide or show a difference. Requests and bytes
+/// per second say the same for one block size, so the one that leads is enough.
 fn is_shown(row: &Row, is_all: bool) -> bool {
     let is_rate = words::of(row).is_some_and(|metric| metric.unit.is_rate());
     let says = row.effects.iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse));

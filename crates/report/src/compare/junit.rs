@@ -1,6 +1,6 @@
-//! A comparison as JUnit's XML, for the test reports of CI systems: a case for each limit of `--fail-if`, or, without any,
-//! for each primary figure and the whole. What is beyond a limit, or worse, is a failure; what is undecided is skipped. The
-//! exploratory figures decide nothing, and are what the suite has to say besides.
+//! A comparison as JUnit's XML, for the test reports of CI systems: a case for each limit of `--fail-if`, or, without
+//! any, for each primary figure and the whole. A figure beyond its limit, or worse, is a failure; an undecided one is
+//! skipped. The exploratory figures decide nothing, and are in the output of the suite.
 
 use qd1_model::comparison::{Comparison, Effect, Word};
 
@@ -9,7 +9,7 @@ use super::words;
 struct Case {
     class: String,
     name: String,
-    /// What is told of it, and whether it is a failure rather than skipped; `None` where it passed.
+    /// Its message, and whether it is a failure rather than skipped; `None` if it passed.
     told: Option<(bool, String)>,
 }
 
@@ -87,7 +87,7 @@ fn case(class: String, name: String, effect: &Effect, first: &str) -> Case {
     Case { class, name, told }
 }
 
-/// Text as it stands in an attribute. Control characters are written out before.
+/// Text as it appears in an attribute. Control characters were written out before.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -12,7 +12,7 @@ const NAMED: usize = 2;
 /// Names of runs, tools and sides at most.
 const NAMES_MAX: usize = 6;
 
-/// The first sentence: what each side is against the first, by the primary figures.
+/// The first sentence: how each side compares with the first, by the primary figures.
 pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
     (1..comparison.sides.len()).map(|side| headline_of(comparison, side)).collect()
 }
@@ -28,7 +28,8 @@ fn headline_of(comparison: &Comparison, side: usize) -> String {
     if better + worse + count(Word::Same) == 0 {
         let (spoilt, count) = (all.iter().filter(|effect| effect.is_spoiled).count(), all.len());
         if spoilt == count && count > 0 {
-            let both = "runs were disturbed, and none of their primary figures is judged: measure again while nothing else runs";
+            let both = "the runs were disturbed, so none of their primary figures is judged; measure again while \
+                        nothing else runs";
             return format!("{other} and {first}: {both}.");
         }
         let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoiled)") } else { String::new() };
@@ -85,10 +86,12 @@ pub(super) fn explored(comparison: &Comparison, side: usize) -> Option<String> {
         _ => format!("of {all} {better} {} better and {worse} worse", be(better)),
     };
     let chance = 100.0 * comparison.false_discovery_rate;
-    Some(format!("Exploratory figures, which decide nothing: {said}; about {chance:.0} in 100 such are chance."))
+    Some(format!(
+        "Exploratory figures, which decide nothing: {said}; about {chance:.0} in 100 such findings are due to chance."
+    ))
 }
 
-/// How much what spoiled runs explains at most, of the figures where that is known.
+/// How much the disturbance of the runs explains at most, for the figures where that is known.
 pub(super) fn explained(comparison: &Comparison, side: usize) -> Vec<String> {
     let of = |is_judged: bool| -> Vec<String> {
         let rows = comparison.rows.iter().filter(|row| row.is_primary);
@@ -102,19 +105,22 @@ pub(super) fn explained(comparison: &Comparison, side: usize) -> Vec<String> {
     };
     let said = |figures: Vec<String>, what: &str| {
         let figures = (!figures.is_empty()).then(|| figures.join(", "))?;
-        Some(format!("What spoiled the runs explains a factor of at most {figures}: {what}."))
+        Some(format!("The disturbance of the runs explains a factor of at most {figures}: {what}."))
     };
-    [said(of(true), "the difference is larger"), said(of(false), "the difference may be that, and is not judged")]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        said(of(true), "the difference is larger"),
+        said(of(false), "that may be the whole difference, so it is not judged"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn is_apart(effect: &Effect) -> bool {
     matches!(effect.word, Word::Better | Word::Worse)
 }
 
-/// What a side comes to in everything.
+/// The overall effect of a side.
 pub(super) fn overall(comparison: &Comparison, side: usize) -> Option<&Effect> {
     comparison.overall.get(side - 1)
 }
@@ -202,7 +208,7 @@ pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
     }
 }
 
-/// What the intervals rest on, and what would make them narrower.
+/// What the intervals are based on, and what would make them narrower.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let whole = if comparison.overall.is_empty() { "" } else { ", including the overall one," };
     let count = comparison.rows.iter().filter(|row| row.is_primary).count() * (comparison.sides.len() - 1)
@@ -236,10 +242,10 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     match comparison.basis {
         Basis::Pairs => vec![format!(
             "{together}. Both places were measured in turn, and neighbouring visits are compared: what affects both cancels \
-             out. Intervals of steps with one visit rest on what each run saw."
+             out. Intervals of steps with one visit are based on what each run saw."
         )],
         Basis::Runs => {
-            vec![format!("{together}. The intervals rest on how runs of a side differ from each other. {needed}")]
+            vec![format!("{together}. The intervals are based on how runs of a side differ from each other. {needed}")]
         }
         Basis::Visits => vec![
             format!(
@@ -258,7 +264,7 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     }
 }
 
-/// What the sources of the sides do not have, and whose.
+/// What is missing from the sources of the sides, and whose.
 pub(super) fn missing(comparison: &Comparison) -> Vec<String> {
     let said = || comparison.sides.iter().flat_map(|side| side.missing.iter().map(|what| (side.name.as_str(), what)));
     let mut told: Vec<&String> = Vec::new();
@@ -275,7 +281,8 @@ pub(super) fn missing(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Steps that are not compared: those with a reason of their own, and those that only one side has; `most` names of these.
+/// Steps that are not compared: those with a reason of their own, and those that only one side has, of which at most
+/// `most` are named.
 pub(super) fn left_out(comparison: &Comparison, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut alone: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -338,11 +345,11 @@ fn few(names: &[&str], most: usize) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-/// What there is to say about a limit besides.
+/// A further remark on a limit.
 fn remark(limit: &Limit) -> &'static str {
     match (limit.is_of_better, limit.is_beyond || limit.is_within) {
         (true, _) => "; it fails on an improvement",
-        (false, false) => "; not shown to be within it (--strict fails then)",
+        (false, false) => "; not shown to be within the limit (--strict would fail)",
         (false, true) => "",
     }
 }
@@ -356,7 +363,7 @@ pub(super) fn limit(limit: &Limit, comparison: &Comparison) -> String {
     }
 }
 
-/// What a limit came to.
+/// The result of a limit.
 pub(super) fn judged(limit: &Limit) -> &'static str {
     match (limit.is_beyond, limit.is_within) {
         (true, _) => "FAIL",

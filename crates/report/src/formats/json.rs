@@ -26,12 +26,12 @@ pub(crate) fn document(body: &impl Serialize) -> String {
     String::from_utf8(text).expect(PLAIN)
 }
 
-/// Indented to a depth, in lines beyond it: whoever reads the document sees its parts, and it stays small. Figures have
-/// nine digits; what was measured, the record, is exact.
+/// Indented down to a depth, one line each beyond it: readers see the parts of the document, and it stays small.
+/// Figures have nine digits; what was measured, the record, is exact.
 #[derive(Default)]
 struct Layout {
     depth: usize,
-    /// Whether what was just ended, or is open, holds anything.
+    /// Whether the object or list that is open, or just ended, holds anything.
     has_items: bool,
     /// Whether a key of the document itself is written.
     is_key: bool,
@@ -162,8 +162,8 @@ struct OfStep<'a, T> {
 
 /// Returns the JSON Schema of what `--json` prints.
 ///
-/// What makes it from the types is 0.4 MB of code, so that an optimised build holds the text that one without
-/// optimisation made: `cargo xtask docs` writes it, and `cargo xtask check docs` holds it against the types.
+/// Generating it from the types takes 0.4 MB of code, so an optimised build contains the text that an unoptimised one
+/// generated: `cargo xtask docs` writes it, and `cargo xtask check docs` compares it with the types.
 pub fn schema() -> String {
     if cfg!(debug_assertions) { document(&schemars::schema_for!(Report)) } else { published() }
 }
@@ -172,7 +172,7 @@ fn published() -> String {
     packed_text!("schema.json")
 }
 
-/// The same of what `compare --json` prints.
+/// The same for what `compare --json` prints.
 pub fn comparison_schema() -> String {
     if cfg!(debug_assertions) {
         document(&schemars::schema_for!(Comparison))

@@ -38,8 +38,8 @@ pub enum Format {
     Post,
 }
 
-/// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are: a
-/// string of it has escapes of its own.
+/// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are:
+/// its strings have escapes of their own.
 pub fn render(report: &Report, format: Format, style: &Style) -> String {
     if matches!(format, Format::Json | Format::Ndjson) {
         return rendered(report, format, style);

@@ -2,7 +2,7 @@
 //! info and no stateset, so both are gauges here.
 //!
 //! Latencies are a summary (the percentiles that are resolved), their intervals a gauge, and the distribution a histogram
-//! of fixed buckets, so that those of many machines can be added. Values are of the run, and say nothing of now.
+//! of fixed buckets, so that those of many machines can be added. Values describe the run, not the present.
 
 use std::fmt::Write as _;
 
@@ -122,7 +122,7 @@ fn run(text: &mut Text, report: &Report) {
     text.sample("qd1_run_start_timestamp_seconds", &[], (record.started_unix_ns / 1_000_000) as f64 / 1e3);
 }
 
-/// The steps, of several with one name the first: no two samples may have the same labels.
+/// The steps; if several have the same name, the first: no two samples may have the same labels.
 fn steps(report: &Report) -> impl Iterator<Item = &StepSummary> {
     let steps = &report.summary.steps;
     let is_first = |at: usize| steps[..at].iter().all(|earlier| earlier.name != steps[at].name);
@@ -134,7 +134,7 @@ fn streams(report: &Report) -> impl Iterator<Item = (&str, &StreamSummary)> {
     steps(report).flat_map(|step| step.streams.iter().map(|stream| (step.name.as_str(), stream)))
 }
 
-/// What was recorded of it.
+/// What was recorded for it.
 fn recorded<'a>(report: &'a Report, step: &str, stream: &StreamSummary) -> Option<&'a Stream> {
     report.record.step(step)?.stream(stream.class).filter(|kept| kept.lat.count() > 0)
 }
@@ -188,7 +188,7 @@ fn figures(text: &mut Text, report: &Report, metric: &Metric, [family, limit]: [
         let value = figure.value.unwrap_or_default() / divisor;
         text.sample(family, &[("step", step), ("op", stream.class.name())], value);
     }
-    text.family(limit, "gauge", "Ends of the 95 % intervals of these.");
+    text.family(limit, "gauge", "Ends of the 95 % intervals of these figures.");
     for (step, stream, figure) in &all {
         limits(text, limit, &[("step", step), ("op", stream.class.name())], Some(*figure), divisor);
     }
@@ -258,7 +258,7 @@ mod tests {
     use crate::samples as sample;
 
     #[test]
-    fn families_are_whole_and_the_text_ends_as_it_has_to() {
+    fn families_are_whole_and_the_text_ends_as_required() {
         let mut report = sample::slow_vps();
         report.summary.steps.push(report.summary.steps[0].clone());
         let text = render(&report);

@@ -1,6 +1,6 @@
 //! A dozen plain lines for a forum: what was measured on what kind of place, the classes with the figures that decided, and the
 //! figures that people compare. No names of hosts, paths or people: the app redacts the record before it is judged, and this
-//! form asks for nothing that says where somebody's disk is. It can stand between the fences of Markdown as it is.
+//! form uses nothing that says where somebody's disk is. It can be pasted between Markdown fences as it is.
 
 use jiff::tz::TimeZone;
 use qd1_model::environment::FilesystemClass;
@@ -18,10 +18,10 @@ use crate::words;
 const WIDTH: usize = 80;
 /// Column of a line's text.
 const TEXT: usize = 15;
-/// Lines of other runs than checks at most, and warnings.
+/// Most lines for runs other than checks, and most warnings.
 const LINES_MAX: usize = 10;
 const WARNINGS_MAX: usize = 3;
-/// Letters of a moment that are its date.
+/// Length of the date at the start of a time.
 const DATE: usize = 10;
 
 /// Returns the post.
@@ -153,7 +153,7 @@ fn criteria(page: &mut Page, report: &Report) {
         of_grade.map(move |judged| (grade.name().to_uppercase(), verdicts::short(judged)))
     });
     let mut lines: Vec<(String, String)> = letters.chain(graded).collect();
-    // What is in several bands or groups with one figure is one line.
+    // A figure that is in several bands or groups gets one line.
     lines.dedup();
     let shown = if lines.len() <= LINES_MAX { lines.len() } else { LINES_MAX - 1 };
     lines[..shown].iter().for_each(|(label, text)| line(page, label, text));

@@ -15,13 +15,13 @@ const SMALLEST: usize = 24;
 const LEFT: usize = 2;
 /// Digits of a run's id that are shown.
 const ID: usize = 8;
-/// Findings that are told.
+/// Most findings that are shown.
 const FINDINGS: usize = 2;
-/// Lines that the table keeps, whatever is found.
+/// Lines that the table keeps, whatever else is found.
 const TABLE_MIN: usize = 8;
-/// And where there would be no room else for what to do about the first finding.
+/// The same if there would otherwise be no room for what to do about the first finding.
 const TABLE_LEAST: usize = 5;
-/// Lines of classes, whatever is found.
+/// Lines of classes that are kept, whatever else is found.
 const CLASSES_MAX: usize = 12;
 /// Lines of the headline at most.
 const PARAGRAPH_MAX: usize = 9;
@@ -50,17 +50,18 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let foot = lines(style, |page| foot(page, report));
     let used = page.text.lines().count() + foot.len() + 1;
     // A blank line before the table, and one before the findings.
-    // The finding that matters most is told with what to do; of the table fewer lines are then shown.
+    // The finding that matters most is shown with what to do about it, even if the table loses lines for it.
     let worst = worth_telling(report).next();
     let first = worst.map_or(0, |finding| lines(style, |page| tell(page, finding, true)).len());
-    // Of a check all classes are the answer.
+    // For a check, all classes are the answer.
     let (table_min, table_least) = match report.verdicts.is_empty() {
         true => (TABLE_MIN, TABLE_LEAST),
         false => (CLASSES_MAX, CLASSES_MAX),
     };
     let room = most.saturating_sub(used + 1 + table_min.min(table.len()) + 1);
     let room = room.max(first.min(most.saturating_sub(used + 1 + table_least.min(table.len()) + 1)));
-    // What makes these figures doubtful has a place, whatever the answer takes; last rows of the table give way.
+    // What makes these figures doubtful is always shown, however long the answer is; the last rows of the table give
+    // way.
     let critical = worst.filter(|finding| finding.severity == Severity::Critical);
     let title = critical.map_or(0, |finding| lines(style, |page| tell(page, finding, false)).len());
     let room = room.max(title);
@@ -68,7 +69,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let blank = usize::from(!findings.is_empty());
     let room = most.saturating_sub(used + 1 + findings.len() + blank);
     let mut shown = if table.len() <= room { table.len() } else { room.saturating_sub(1) };
-    // The second line of a row stands further in: it stays with the first.
+    // The second line of a row is indented further: it stays with the first.
     while shown > 0 && shown < table.len() && table[shown].starts_with(CONTINUES) {
         shown -= 1;
     }
@@ -120,7 +121,7 @@ fn is_machine_busy(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.severity == Severity::Critical && spoils(finding))
 }
 
-/// The findings by weight. Those that only inform are worth a line where there is something to do about them.
+/// The findings by weight. Those that only inform are worth a line only if there is something to do about them.
 pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
     // A check says it in its first line.
     let no_disk = report.no_disk().filter(|_| words::is_check(report));
@@ -191,15 +192,15 @@ fn foot(page: &mut Page, report: &Report) {
     dim(page, &format!("All figures and intervals{found}, the machine: {rest}"));
 }
 
-/// The classes that a quick check left open for want of time; `None` of any other.
+/// The classes that a quick check left open for lack of time; `None` for any other run.
 fn too_quick_for(report: &Report) -> Option<String> {
     let has = |option: &str| report.record.command.iter().any(|word| word == option);
     if !has("--quick") || has("--runtime") || report.record.interrupted {
         return None;
     }
-    // What is open for another reason would be so after a longer run.
+    // What is open for another reason would still be open after a longer run.
     let wants_time =
-        |why: &str| ["too few", "would take", "lies across", "spans both"].iter().any(|end| why.contains(end));
+        |why: &str| ["too few", "finding out", "lies across", "spans both"].iter().any(|end| why.contains(end));
     let is_open = |verdict: &&Verdict| {
         let mut open = verdict.judged.iter().filter(|judged| judged.grade == Grade::NotResolved);
         verdict.grade == Grade::NotResolved && open.any(|judged| wants_time(&judged.why))

@@ -12,7 +12,7 @@ use crate::page::unbroken;
 use crate::sections::{self, bands, long_check, reference, verdicts};
 use crate::words;
 
-/// Findings that are told with what to do.
+/// Most findings that are shown with what to do.
 const ADVICE_MAX: usize = 3;
 /// Tiles at most: more are a table.
 const TILES_MAX: usize = 12;
@@ -33,9 +33,9 @@ pub(super) struct Answer {
     pub(super) tiles: Vec<Tile>,
     /// Criteria that have no tile.
     pub(super) more_tiles: usize,
-    /// Reasons of several tiles.
+    /// Reasons that several tiles share.
     pub(super) reasons: Vec<String>,
-    /// Where the disk stands, and what the verdicts speak for.
+    /// Where the disk stands, and what the verdicts cover.
     pub(super) notes: Vec<String>,
     pub(super) advice: Vec<Advice>,
 }
@@ -120,7 +120,7 @@ fn tile(grade: Grade, title: &str, judged: &Judged) -> Tile {
     let criterion = &judged.criterion;
     let title = if title.is_empty() { &criterion.step } else { title };
     let figure = verdicts::figure(judged);
-    // Of a tile that is called as its step, the name of the step would be there twice.
+    // If a tile is named after its step, that name would appear twice.
     let figure = figure.strip_prefix(title).map_or(figure.as_str(), |rest| rest.trim_start_matches([':', ' ']));
     Tile {
         word: grade.name().to_uppercase(),
@@ -153,7 +153,7 @@ fn at_depth_1(reads: &Impression) -> Option<Tile> {
     })
 }
 
-/// Takes the reasons out of tiles of which several have the same one, and returns each with the tiles that it is of.
+/// Takes reasons that several tiles share out of them, and returns each with the tiles that it applies to.
 fn shared_reasons(tiles: &mut [Tile]) -> Vec<String> {
     let mut found: Vec<(String, Vec<usize>)> = Vec::new();
     for (at, tile) in tiles.iter().enumerate().filter(|(_, tile)| !tile.why.is_empty()) {
@@ -173,8 +173,8 @@ fn shared_reasons(tiles: &mut [Tile]) -> Vec<String> {
     reasons
 }
 
-/// What to do: by weight, and of one weight the disk before the machine. What withholds a grade is critical, and never left
-/// out for less.
+/// What to do, by severity; within one severity, the disk before the machine. A finding that withholds a grade is
+/// critical, and never left out for a lesser one.
 fn advice(report: &Report) -> Vec<Advice> {
     let of_machine = |finding: &&Finding| NOT_OF_THE_DISK.contains(&finding.id.detector());
     let mut findings: Vec<&Finding> = worth_telling(report).filter(|finding| !finding.advice.is_empty()).collect();

@@ -31,8 +31,9 @@ pub(super) fn markdown(report: &Report) -> String {
             device(step).join(" | "),
         );
     }
-    text + "\nbusy: share of the processors' time in use. stolen: by the hypervisor. waited: share of the time in which some \
-            task of the machine waited (PSI). device: what the kernel counted, of all users of the disk.\n"
+    text + "\nbusy: share of the processors' time in use. stolen: taken by the hypervisor. waited: share of the time \
+            in which at least one task on the machine waited (PSI). device: as counted by the kernel, for all users of \
+            the disk.\n"
 }
 
 /// Reads, writes and flushes per second, as the kernel counted them.

@@ -39,7 +39,7 @@ static UPLOT: LazyLock<String> = LazyLock::new(|| packed_text!("uPlot.iife.min.j
 static SCRIPT: LazyLock<String> = LazyLock::new(|| packed_text!("report.js"));
 const STYLE: &str = concat!(include_str!("uPlot.min.css"), "\n", include_str!("report.css"));
 
-/// Letters of a title that are shown in the browser's tab.
+/// Most letters of a title that are shown in the browser's tab.
 const TITLE_MAX: usize = 120;
 
 #[derive(Template)]
@@ -88,10 +88,10 @@ struct ChartOf {
     note: String,
 }
 
-/// Returns the page of one or more runs; `beside` is their comparison, where there are several.
+/// Returns the page of one or more runs; `beside` is their comparison, if there are several.
 #[must_use]
 pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> String {
-    // Names are shown as they can be; the records embedded are as they are.
+    // Names are made safe to show; the embedded records are unchanged.
     let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
     let groups = groups(&shown, zone);
     let charts = packed(&groups.iter().flat_map(|group| &group.charts).collect::<Vec<_>>());

@@ -19,7 +19,7 @@ const MARKED: [(&str, &str); 9] = [
 const FOLDED: [&str; 5] =
     ["Verdict", "Criteria", "What programs wait for: queue depth 1 and commits", "All steps", "The slowest requests"];
 
-/// Returns Markdown of our own as HTML. Names from outside are escaped in it; should one not be, it is still shown as text:
+/// Returns Markdown of our own as HTML. Names from outside are escaped in it; if one is not, it is still shown as text:
 /// there are no links, no pictures and no tags. Its headings have this level.
 pub(super) fn of_markdown(text: &str, level: HeadingLevel) -> String {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| harmless(event, level));
@@ -75,7 +75,7 @@ pub(super) fn of_markdown(text: &str, level: HeadingLevel) -> String {
     }
     let mut page = String::new();
     pulldown_cmark::html::push_html(&mut page, shown.into_iter());
-    // The policy forbids attributes of style. In text the quotes of one are escaped, so that only tags change.
+    // The policy forbids style attributes. In text their quotes are escaped, so only tags change.
     page.replace("<td style=\"text-align: right\">", "<td class=\"number\">")
         .replace("<th style=\"text-align: right\">", "<th class=\"number\">")
 }

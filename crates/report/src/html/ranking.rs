@@ -102,16 +102,17 @@ struct Bar {
     high: String,
 }
 
-const HOW: &str = "A disk's rank is one more than the number of disks that are surely better: whose whole interval lies on the \
-                   better side of its own. Two disks whose intervals overlap may still differ. A disk without an interval, and \
-                   one whose single run was disturbed by something else, has no rank. In 95 of 100 tables all intervals hold. \
-                   Where any disk has several runs, intervals rest on how much runs differ; otherwise on each single run, which \
-                   does not show how a disk changes from one day to the next.";
+const HOW: &str = "A disk's rank is one more than the number of disks that are certainly better: their intervals do \
+                   not overlap with this disk's. Two disks whose intervals overlap may still differ. A disk has no \
+                   rank if it has no interval, or if its only run was disturbed by something else. In 95 of 100 \
+                   tables all intervals hold. If any disk has several runs, intervals are based on how much runs \
+                   differ; otherwise on each single run, which does not show how a disk changes from one day to the \
+                   next.";
 const FRONTIER: &str = "on the price frontier";
 const HOW_PRICES: &str =
-    " On the price frontier: every cheaper disk is surely worse, and none of the same price is surely better.";
+    " On the price frontier: every cheaper disk is certainly worse, and none of the same price is certainly better.";
 
-/// Returns the page. `left_out` says what of the folder is not ranked, and why.
+/// Returns the page. `left_out` says which files of the folder are not ranked, and why.
 #[must_use]
 pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[String]) -> String {
     let of = |list: &RankList| list_of(ranking, list, prices);
@@ -151,11 +152,11 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     page.render().expect("writing to a String cannot fail")
 }
 
-/// The tables of the p99 of commits: that of the most disks, and others as far as they have disks that it lacks.
+/// The tables of the p99 of commits: that of the most disks, and others if they have disks that it lacks.
 fn of_commits<'a>(lists: &[&'a RankList]) -> Vec<&'a RankList> {
     let mut found: Vec<&RankList> =
         lists.iter().copied().filter(|list| list.op == OpClass::Commit && list.metric == "lat_p99_ns").collect();
-    // One writer is what most programs are.
+    // Most programs have one writer.
     found.sort_by_key(|list| (list.step != "commit1", std::cmp::Reverse(list.places.len())));
     let mut seen: Vec<usize> = Vec::new();
     found.retain(|list| {
@@ -230,7 +231,7 @@ fn overall(ranking: &Ranking, places: &[Place], prices: Option<&Prices>) -> List
         title: "Over all kinds of operation".to_owned(),
         about:
             "Time per operation relative to the best disk: the geometric mean over the kinds of operation that all of \
-                these disks have and that nothing disturbed."
+                these disks have and that were not disturbed."
                 .to_owned(),
         figure: "times".to_owned(),
         rows: rows(ranking, places, prices, Better::Lower, format),
@@ -293,7 +294,7 @@ fn price(prices: Option<&Prices>, disk: usize) -> String {
     known.map_or_else(|| "-".to_owned(), |price| price.to_string())
 }
 
-/// What there is to know about a place.
+/// A remark on a place.
 fn remark(places: &[Place], place: &Place, prices: Option<&Prices>, better: Better) -> &'static str {
     if place.is_spoiled {
         return "disturbed by something else";

@@ -63,7 +63,7 @@
   };
   const format = (axis, value) => (value === null || value === undefined ? "" : FORMATS[axis.unit](value));
 
-  // Where an axis has its lines.
+  // Where an axis has its grid lines.
   function ticks(axis, low, high, most) {
     const all = [];
     if (axis.unit === "nines") {
@@ -114,7 +114,7 @@
   };
 
   // Where the name of a bound goes: before its stretch, or above the end of its line; shorter where there is no room, and
-  // apart from the names before it.
+  // clear of the names before it.
   function placed(bound, names, { left, right, y, from, to, unit, wide }) {
     const short = bound.text.split(" (")[0], gap = 5 * unit;
     const before = bound.x && [bound.text, short].find(text => left - gap - wide(text) > from);
@@ -140,7 +140,7 @@
     }
   }
 
-  // All lines on common places, as uPlot wants them, and which columns are bands.
+  // All lines on common x values, as uPlot requires, and which columns are bands.
   function joined(series) {
     const tables = [], roles = [];
     series.forEach((one, at) => {
@@ -168,7 +168,7 @@
     return found;
   }
 
-  // Places have to rise; several lines of a step may have gaps at one place.
+  // x values have to rise; several lines of a step may have gaps at the same one.
   function sorted([x, ...columns]) {
     const order = x.map((_, at) => at).sort((a, b) => x[a] - x[b]).filter((at, place, all) => place === 0 || x[at] !== x[all[place - 1]]);
     return [x, ...columns].map(column => order.map(at => column[at]));
@@ -195,7 +195,7 @@
       const { chart } = this;
       const place = element("div", {
         class: "plot", tabindex: "0", role: "application", "aria-roledescription": "chart", onkeydown: event => this.key(event),
-        "aria-label": `${chart.title}: ${chart.y.label} against ${chart.x.label}. Arrow keys read the values, the button Table lists them.`,
+        "aria-label": `${chart.title}: ${chart.y.label} against ${chart.x.label}. Arrow keys read the values, the Table button lists them.`,
       });
       this.reading = element("p", { class: "reading", "aria-live": "polite" });
       this.figure.append(place, this.legend(), this.reading);
@@ -232,7 +232,7 @@
           sync: chart.time ? { key: `time ${chart.time.step}`, scales: ["x", null] } : undefined,
           drag: { x: true, y: false, setScale: true },
           points: { size: 7 },
-          // A line has no value where it is not.
+          // A line has no value where it has a gap.
           hover: { prox: 14 },
         },
         hooks: {
@@ -251,7 +251,7 @@
       }).observe(place);
     }
 
-    // How much of the time or of the ranks is shown, for whoever cannot see it.
+    // How much of the time or of the ranks is shown, for people who cannot see it.
     show(plot) {
       const [low, high] = this.xExtents(), { min, max } = plot.scales.x;
       plot.root.parentElement.dataset.shown = ((max - min) / (high - low || 1)).toFixed(3);
@@ -261,7 +261,7 @@
       return [css("--bad"), css("--middling"), css("--p50")][at % 3];
     }
 
-    // The lines that decide how far the axes go: those shown, or all where none is.
+    // The lines that decide how far the axes go: those shown, or all if none is.
     visible() {
       const shown = this.series.filter((_, at) => !this.hidden[at]);
       return shown.length ? shown : this.series;
@@ -390,7 +390,7 @@
       return `; ${place < 0 ? 0 : cells[column][place + 1]} of ${total} operations took ${FORMATS.ns(edges[row])} to ${FORMATS.ns(edges[row + 1])}`;
     }
 
-    // Zooms in or out around the middle, no further than there is anything.
+    // Zooms in or out around the middle, no further than there are data.
     zoom(by) {
       this.each(one => {
         const { of, back } = one.way(), { min, max } = one.plot.scales.x, [low, high] = one.xExtents();
@@ -515,7 +515,7 @@
       this.figure.append(element("div", { class: "figures", tabindex: "0", role: "region", "aria-label": this.chart.title }, element("table", {}, element("caption", {}, this.chart.title), element("thead", {}, line("th", head)), element("tbody", {}, ...rows.map(row => line("td", row))))));
     }
 
-    // All figures in rows: for people with their unit, else as numbers.
+    // All figures in rows: with their units for people, otherwise as numbers.
     rows(isForPeople = false) {
       const { chart } = this, { x, y } = chart;
       const of = (axis, value) => (value === null || value === undefined ? "" : isForPeople ? format(axis, value) : value);
@@ -554,7 +554,7 @@
     }
   }
 
-  // A cell of CSV: quoted, and no formula.
+  // A CSV cell: quoted, and never a formula.
   function cell(value) {
     const text = String(value);
     const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
@@ -622,7 +622,7 @@
       let path = "", isOn = false;
       one.x.forEach((value, at) => {
         const isThere = one.y[at] !== null && !(chart.y.is_log && one.y[at] <= 0);
-        // A point alone has to have a length to be seen.
+        // A single point needs a length to be seen.
         if (isThere) path += `${isOn ? "L" : "M"}${x(value).toFixed(1)} ${y(one.y[at]).toFixed(1)}${isOn ? "" : "h0.1"}`;
         isOn = isThere;
       });

@@ -120,7 +120,7 @@ fn names_from_outside_are_text_wherever_they_are() {
 }
 
 #[test]
-fn several_runs_lie_over_each_other_and_keep_their_names() {
+fn several_runs_are_overlaid_and_keep_their_names() {
     let mut other = sample::slow_vps();
     other.record.id = "other0000000".to_owned();
     let page = page(&[pictured("before", sample::slow_vps()), pictured("after", other)]);

@@ -24,10 +24,11 @@ pub fn dry_run(plan: &Plan) -> String {
     }
     let _ = writeln!(
         text,
-        "steps     sizes and depths follow what is found; they end once their figures are settled; repeated after a rest if a burst ended"
+        "steps     sizes and depths depend on what is found; a step ends once its figures settle, and is repeated \
+         after a rest if a burst ended"
     );
     let [about, longest] = [plan.likely_ns(), plan.longest_ns()].map(format_span_ns);
-    let _ = writeln!(text, "time      about {about}, at most {longest} and the rests");
+    let _ = writeln!(text, "time      about {about}, at most {longest} plus the rests");
     let _ = writeln!(text, "writes    {}", super::writes(plan));
     let _ = writeln!(text, "space     {} while it runs, none afterwards", plan.space_max());
     let _ = writeln!(text, "seed      {}", plan.seed);

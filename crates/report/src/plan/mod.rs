@@ -66,8 +66,8 @@ pub fn dry_run(plan: &Plan) -> String {
 /// The disk that the dry run takes as an example, bytes per second.
 const EXAMPLE: u64 = 200_000_000;
 
-/// Returns how much a plan writes on a disk of a usual rate, and the most that it can be: `at most 62.5 GiB, on the fastest of
-/// disks; 7.0 GiB at 200 MB/s`.
+/// Returns how much a plan writes on a disk of typical speed, and the most that it can write: `at most 62.5 GiB, on the
+/// fastest disk; 7.0 GiB at 200 MB/s`.
 pub fn writes(plan: &Plan) -> String {
     let most = plan.writes_max();
     let shared = if plan.needs_shared_file() { plan.target.size.0 } else { 0 };
@@ -78,6 +78,6 @@ pub fn writes(plan: &Plan) -> String {
     let example = Bytes(plan.steps.iter().map(of).fold(shared, u64::saturating_add));
     match example == most {
         true => format!("at most {most}"),
-        false => format!("at most {most}, on the fastest of disks; {example} at 200 MB/s"),
+        false => format!("at most {most}, on the fastest disk; {example} at 200 MB/s"),
     }
 }

@@ -15,8 +15,8 @@ pub fn dry_run(plan: &Plan, title: &str, space: Bytes, afterwards: &str) -> Stri
         let longest = format_span_ns(step.duration_max_ns());
         let _ = writeln!(text, "  {:<width$} {longest:>10}  {}", step.name, step.title);
     }
-    let _ = writeln!(text, "time      {} and making the data", format_span_ns(plan.duration_max_ns()));
-    let _ = writeln!(text, "writes    as much as the program does in that time");
+    let _ = writeln!(text, "time      {}, plus creating the data", format_span_ns(plan.duration_max_ns()));
+    let _ = writeln!(text, "writes    as much as the program writes in that time");
     if space.0 > 0 {
         let _ = writeln!(text, "space     about {space} while it runs, {afterwards}");
     } else {

@@ -1,4 +1,4 @@
-//! Where classes of workload and criteria of suites draw their bounds, as lines in the charts of what they judge.
+//! The bounds of workload classes and of suites' criteria, as lines in the charts of what they judge.
 
 use qd1_model::OpClass;
 use qd1_model::metric::{Better, Metric, Unit, metric};
@@ -31,13 +31,13 @@ struct Edge<'a> {
     whose: Vec<&'a str>,
 }
 
-/// The edges of criteria, each once, with all whose they are.
+/// The edges of criteria, each once, with everyone whose edge it is.
 fn edges<'a>(criteria: impl Iterator<Item = (&'a str, &'a Criterion)>) -> Vec<Edge<'a>> {
     let mut edges: Vec<Edge<'a>> = Vec::new();
     for (whose, criterion) in criteria {
         let Some(metric) = metric(&criterion.metric) else { continue };
         let ends = [(criterion.pass, false), (criterion.fail, true)];
-        // Of one bound alone, beyond it is what fails.
+        // If there is only one bound, whatever lies beyond it fails.
         let ends = if criterion.pass == criterion.fail { &ends[1..] } else { &ends[..] };
         for (value, is_fail) in ends {
             let is_same =
@@ -61,8 +61,8 @@ fn criteria(runs: &[Pictured]) -> impl Iterator<Item = (&str, &Criterion)> {
     of_classes.chain(of_suites.map(|judged| (judged.criterion.label.as_str(), &judged.criterion)))
 }
 
-/// Returns the steps and operations by which the runs were judged, those of percentiles first: they are what a chart of these
-/// shows.
+/// Returns the steps and operations by which the runs were judged, those of percentiles first, since a chart of
+/// percentiles shows them.
 pub(super) fn decisive(runs: &[Pictured]) -> Vec<(&str, OpClass)> {
     let of_percentiles = criteria(runs).filter(|(_, criterion)| nines(&criterion.metric).is_some());
     of_percentiles.chain(criteria(runs)).map(|(_, criterion)| (criterion.step.as_str(), criterion.op)).collect()
@@ -102,7 +102,7 @@ fn around(x: f64) -> (f64, f64) {
     ((x - REACH).max(0.0), x + REACH)
 }
 
-/// Returns the bounds of a step's percentiles, each around the percentile that it is of.
+/// Returns the bounds of a step's percentiles, each around its percentile.
 pub(super) fn of_percentiles(runs: &[Pictured], step: &str, class: OpClass) -> Vec<Bound> {
     let edges = of_step(runs, step, class);
     edges.iter().filter_map(|edge| Some(edge.bound(Some(around(nines(edge.metric.name)?)), true))).collect()

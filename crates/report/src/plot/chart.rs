@@ -8,19 +8,19 @@ pub(crate) struct Chart {
     /// Unique within a report.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// What to know to read it.
+    /// What one needs to know to read it.
     pub(crate) note: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     #[serde(flatten)]
     pub(crate) body: Body,
-    /// Of charts over time.
+    /// For charts over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) time: Option<Time>,
     /// Where classes of workload draw their bounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) bounds: Vec<Bound>,
-    /// What was measured, when and by what, written below the picture.
+    /// What was measured, when and by which version, written below the picture.
     pub(crate) made: String,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum AxisUnit {
     BytesPerSecond,
     /// Bytes.
     Bytes,
-    /// A number from nothing on.
+    /// A number on an axis that starts at 0.
     Number,
     /// Minus the logarithm of the share of slower operations: 2 is 99 %.
     Nines,
@@ -81,7 +81,7 @@ pub(crate) enum AxisUnit {
     Share,
     /// A plain number.
     Count,
-    /// Names, by their place.
+    /// Names, by position.
     Names,
 }
 
@@ -192,7 +192,7 @@ impl Graded {
 pub(crate) struct Mark {
     #[serde(serialize_with = "short_one")]
     pub(crate) x: f64,
-    /// Absent for what happened to all of them.
+    /// Absent for an event that concerns all latencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) y: Option<f64>,
     pub(crate) text: String,

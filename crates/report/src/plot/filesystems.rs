@@ -1,4 +1,4 @@
-//! Filesystems beside each other: how many times the best one's figure each has.
+//! Filesystems side by side: each one's figure as a multiple of the best one's.
 
 use qd1_model::filesystems::{CellOf, Comparison, Row};
 use qd1_model::metric::{Better, metric};
@@ -16,9 +16,9 @@ fn group(runs: &[Pictured], run: &Pictured, table: &Comparison) -> Group {
     let chart = Chart {
         id: named(runs, run, "filesystems").replace(' ', "-"),
         title: named(runs, run, "filesystems: how many times worse than the best"),
-        note:
-            "1 is the best of the row. Values within each other's intervals do not differ: the table has the intervals."
-                .to_owned(),
+        note: "1 is the best in its row. Values within each other's intervals do not differ; the intervals are in the \
+             table."
+            .to_owned(),
         x: names("filesystem", AxisUnit::Names),
         y: names("figure", AxisUnit::Names),
         body: Body::Grid { grid: grid(table) },
@@ -46,7 +46,7 @@ fn grid(table: &Comparison) -> Grid {
         mark: if marked.is_empty() {
             String::new()
         } else {
-            "the best, where the others are worse for sure".to_owned()
+            "the best, where the others are certainly worse".to_owned()
         },
         marked,
     }
@@ -57,7 +57,7 @@ fn label(row: &Row) -> String {
     format!("{} {} {title}", row.step, row.op.name())
 }
 
-/// Each filesystem's figure over the best one's, turned round where more is better.
+/// Each filesystem's figure divided by the best one's, inverted where more is better.
 fn times_worse(row: &Row) -> Vec<Option<f64>> {
     let is_rate = metric(&row.metric).is_some_and(|metric| metric.better == Better::Higher);
     let cost = |cell: &CellOf| {

@@ -5,7 +5,7 @@ use qd1_model::chart::{Distribution, Part};
 
 use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, bounds, look, named};
 
-/// Lines of the overview that are shown at first, of all runs together.
+/// Most lines of the overview that are shown at first, over all runs.
 const SHOWN: usize = 6;
 
 const NINES: Axis = Axis { label: "percentile", unit: AxisUnit::Nines, is_log: false };
@@ -36,7 +36,7 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
         Chart {
             id: "percentiles".to_owned(),
             title: "Latency percentiles of all steps".to_owned(),
-            note: "From one grid line to the next ten times fewer operations are slower. A line ends with its slowest \
+            note: "From each grid line to the next, ten times fewer operations are slower. A line ends at its slowest \
                    operation."
                 .to_owned(),
             x: NINES,
@@ -66,8 +66,8 @@ fn is_of_same_step(one: &Distribution, other: &Distribution) -> bool {
     one.step == other.step && other.part == Part::Whole
 }
 
-/// The line of each kind of operation of each step and run, those that decide first: these are shown, and get the looks that
-/// are easiest to tell apart.
+/// The line of each kind of operation of each step and run, those that decide grades first: these are shown, and get
+/// the looks that are easiest to tell apart.
 fn curves(runs: &[Pictured]) -> Vec<Curve<'_>> {
     let decisive = bounds::decisive(runs);
     let most = (SHOWN / runs.len().max(1)).max(1);
@@ -157,10 +157,10 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
 
 fn note(series: &[Series]) -> String {
     if series.iter().all(|line| line.band.is_none()) {
-        return "Too few operations to bound these percentiles: the line is what was seen.".to_owned();
+        return "Too few operations for intervals of these percentiles: the line is what was observed.".to_owned();
     }
-    "The shade is the 95 % interval, that of the figures in the tables at their percentiles. Where it ends, there are too few \
-     operations to bound them, and the line is what was seen."
+    "The shaded band is the 95 % interval, at the percentiles in the tables the same as there. Where it ends, there \
+     are too few operations for an interval, and the line is what was observed."
         .to_owned()
 }
 
@@ -180,8 +180,8 @@ fn distribution(found: &Distribution) -> Series {
     Series { x, y, ..Series::default() }
 }
 
-/// The intervals along the line: those of the figures, and between two of them as far from the line, in proportion, as they
-/// are on the way from one to the other.
+/// The intervals along the line: those of the figures; between two figures, the distances from the line are
+/// interpolated in proportion.
 fn band(found: &Distribution) -> Option<Band> {
     struct Node {
         x: f64,

@@ -29,8 +29,8 @@ const KINDS: [Kind; 4] = [
     Kind {
         id: "machine",
         title: "CPU use and waits of the machine",
-        note: "Busy and stolen: of the processors' time. Waited: share of the time in which some task of the machine \
-               waited (PSI).",
+        note: "Busy and stolen: share of the processors' time. Waited: share of the time in which at least one task on \
+               the machine waited (PSI).",
         y: Axis { label: "share", unit: AxisUnit::Share, is_log: false },
         lines: &[
             Line { name: "busy", value: |parts| mean(parts, |part| Some(part.busy_ppm)) },
@@ -49,7 +49,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         id: "dirty",
         title: "unwritten data in memory",
-        note: "Of the whole machine (Dirty and Writeback of /proc/meminfo).",
+        note: "Of the whole machine (Dirty and Writeback in /proc/meminfo).",
         y: Axis { label: "bytes", unit: AxisUnit::Bytes, is_log: false },
         lines: &[
             Line { name: "dirty", value: |parts| Some(parts.last()?.writeback?.dirty_bytes as f64) },
@@ -59,7 +59,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         id: "device",
         title: "device requests",
-        note: "What the kernel counted, of all users of the device.",
+        note: "As counted by the kernel, for all users of the device.",
         y: Axis { label: "per second", unit: AxisUnit::PerSecond, is_log: false },
         lines: &[
             Line { name: "reads", value: |parts| per_second(parts, |part| Some(part.device?.reads)) },
@@ -70,9 +70,9 @@ const KINDS: [Kind; 4] = [
     Kind {
         id: "queue",
         title: "device requests in flight",
-        note: "On average, as the kernel counted them, of all users of the device.",
+        note: "Average, as counted by the kernel, for all users of the device.",
         y: Axis { label: "requests", unit: AxisUnit::Number, is_log: false },
-        // Milliseconds of waiting in a second, of which a thousandth is the number that waited.
+        // Milliseconds of waiting per second; a thousandth of that is the number of requests that waited.
         lines: &[Line {
             name: "in flight",
             value: |parts| per_second(parts, |part| Some(part.device?.queue_ms)).map(|ms| ms / 1e3),
@@ -131,7 +131,7 @@ fn drawn(line: &Line, found: &Timeline, parts: &[MachineInterval]) -> Option<Ser
     };
     let visits: Vec<usize> = parts.chunk_by(MachineInterval::goes_on).map(<[_]>::len).collect();
     let mut rest = parts;
-    // Of thousands of visits several are one.
+    // If there are thousands of visits, several become one.
     for lengths in visits.chunks(visits.len().div_ceil(POINTS_MAX)) {
         let visit;
         (visit, rest) = rest.split_at(lengths.iter().sum());
@@ -146,7 +146,7 @@ fn drawn(line: &Line, found: &Timeline, parts: &[MachineInterval]) -> Option<Ser
     series.y.iter().flatten().any(|value| *value > 0.0).then_some(series)
 }
 
-/// The mean of a share, weighed by time.
+/// The mean of a share, weighted by time.
 fn mean(parts: &[MachineInterval], ppm: impl Fn(&MachineInterval) -> Option<u32>) -> Option<f64> {
     let known = parts.iter().filter_map(|part| Some((part.length_ns as f64, f64::from(ppm(part)?))));
     let (length, sum) = known.fold((0.0, 0.0), |(length, sum), (ns, ppm)| (length + ns, sum + ns * ppm));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_stand_at_the_time_of_the_latencies_beside_them() {
+    fn counters_are_at_the_times_of_the_latencies() {
         let parts = [part(0, 100), part(1, 300), part(30, 500)];
         let of = |kind: usize, line: usize| drawn(&KINDS[kind].lines[line], &timeline(), &parts);
         let reads = of(2, 0).unwrap();

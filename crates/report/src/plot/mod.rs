@@ -1,6 +1,6 @@
 //! Charts as data: what is drawn, on which axes. The HTML report draws them in the browser, [`draw`] as pictures.
 //!
-//! A chart of its own is a file here, and its call in [`groups`].
+//! To add a chart, add a file here and a call in [`groups`].
 
 mod bounds;
 mod chart;
@@ -25,13 +25,13 @@ pub(crate) use matrix::of as matrix;
 use crate::safe::safe;
 use crate::words;
 
-/// Letters of a moment that are its date.
+/// Length of the date at the start of a time.
 const DATE: usize = 10;
 
 /// A run whose charts are drawn.
 #[derive(Clone, Debug)]
 pub struct Pictured {
-    /// What it is called beside others: its id, or the name of its file.
+    /// Its name next to other runs: its id, or the name of its file.
     pub name: String,
     /// The run, judged.
     pub report: Report,
@@ -53,7 +53,7 @@ pub(crate) struct Group {
 }
 
 impl Pictured {
-    /// Returns the run with its names as they can be shown.
+    /// Returns the run with its names made safe to show.
     pub(crate) fn shown(&self) -> Self {
         Self {
             name: printable(&self.name).into_owned(),
@@ -63,7 +63,7 @@ impl Pictured {
     }
 }
 
-/// The charts of runs, each with the name by which it is asked for.
+/// The charts of runs, each with the name by which it is requested.
 pub struct Charts(Vec<Chart>);
 
 impl Charts {
@@ -74,7 +74,7 @@ impl Charts {
         Self(groups(&shown, zone).into_iter().flat_map(|group| group.charts).collect())
     }
 
-    /// Returns the chart of the runs' grades by class of workload; without any where none was judged by classes.
+    /// Returns the chart of the runs' grades by class of workload; empty if none was judged by classes.
     #[must_use]
     pub fn of_matrix(runs: &[Pictured], zone: &TimeZone) -> Self {
         let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
@@ -93,7 +93,7 @@ impl Charts {
         self.0.iter().map(|chart| (chart.id.as_str(), chart.title.as_str()))
     }
 
-    /// Returns a chart as a picture; `None` where there is none of that name.
+    /// Returns a chart as a picture; `None` if there is none with that name.
     ///
     /// # Errors
     /// When it cannot be written in that format and size.
@@ -103,7 +103,7 @@ impl Charts {
     }
 }
 
-/// Returns all charts of the runs, over each other where several have the same step.
+/// Returns all charts of the runs, overlaid where several runs have the same step.
 pub(crate) fn groups(runs: &[Pictured], zone: &TimeZone) -> Vec<Group> {
     let mut groups = surface::groups(runs);
     groups.extend(filesystems::groups(runs));
@@ -174,7 +174,7 @@ fn steps(runs: &[Pictured]) -> Vec<(String, String)> {
     steps
 }
 
-/// What was found in a step, with the run's name beside others.
+/// What was found in a step, with the run's name if there are several runs.
 fn findings(runs: &[Pictured], run: &Pictured, step: &str) -> Vec<String> {
     let findings = &run.report.findings;
     let own = findings.iter().filter(|finding| finding.step == step).map(|finding| finding.title.clone());
@@ -194,12 +194,12 @@ fn about(runs: &[Pictured], step: &str, title: &str) -> String {
     std::iter::once(title.to_owned()).chain(p99).collect::<Vec<_>>().join("; ")
 }
 
-/// The look of a line beside those of other runs: the run decides its colour, and what it shows its dashes.
+/// The look of a line among those of several runs: the run decides its colour, and what it shows decides its dashes.
 fn look(runs: &[Pictured], run: usize, what: usize) -> Option<(usize, usize)> {
     (runs.len() > 1).then_some((run, what))
 }
 
-/// `commit` for one run, `4f2a commit` beside others.
+/// `commit` for one run, `4f2a commit` for several.
 fn named(runs: &[Pictured], run: &Pictured, what: &str) -> String {
     match (runs.len(), what) {
         (1, _) => what.to_owned(),

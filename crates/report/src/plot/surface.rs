@@ -23,7 +23,7 @@ fn group(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Group 
     let of = |quantity: &str, title: &str, unit, value: fn(&Cell) -> Option<f64>| Chart {
         id: format!("{quantity}-{}", named(runs, run, rw.name()).replace(' ', "-")),
         title: format!("{}: {title}", named(runs, run, rw.name())),
-        note: "A dash: too little was measured to tell, or nothing.".to_owned(),
+        note: "A dash: nothing was measured, or too little to tell.".to_owned(),
         x: DEPTH,
         y: BLOCK,
         body: Body::Grid { grid: grid(surface, rw, unit, value) },
@@ -89,7 +89,7 @@ fn lines(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Chart 
     Chart {
         id: format!("depth-{}", named(runs, run, rw.name()).replace(' ', "-")),
         title: format!("{}: operations per second by iodepth", named(runs, run, rw.name())),
-        note: "A line for each block size; where it bends, the disk is as busy as it gets.".to_owned(),
+        note: "A line for each block size; where it bends, the disk is saturated.".to_owned(),
         x: Axis { label: "iodepth", unit: AxisUnit::Count, is_log: true },
         y: Axis { label: "operations per second", unit: AxisUnit::PerSecond, is_log: true },
         body: Body::Lines { series: blocks(surface, rw).into_iter().map(line).collect() },

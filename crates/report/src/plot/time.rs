@@ -1,6 +1,6 @@
-//! How a step went: operations by time and latency with what was found to have happened, and the rate.
+//! How a step went: operations by time and latency, with the events that were found, and the rate.
 //!
-//! Time is that which was measured: a step in visits would else be a few thin lines in a wide chart.
+//! Only measured time is shown: a step in visits would otherwise be a few thin lines in a wide chart.
 
 use qd1_model::OpClass;
 use qd1_model::chart::{Event, Moment, Timeline};
@@ -11,7 +11,7 @@ use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, bou
 pub(super) const TIME: Axis = Axis { label: "measured time", unit: AxisUnit::Seconds, is_log: false };
 const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
 
-/// Stalls that are marked, the longest.
+/// Most stalls that are marked: the longest.
 const STALLS_MAX: usize = 5;
 
 /// Returns the charts over time of a step.
@@ -57,7 +57,7 @@ fn heat(runs: &[Pictured], found: &Timeline, place: String, name: &str) -> Chart
 
 fn note(found: &Timeline) -> String {
     let mut note =
-        "The more a cell stands out from the page, the more operations took so long at that time.".to_owned();
+        "The more a cell stands out from the page, the more operations took that long at that time.".to_owned();
     if found.events.iter().any(|event| event.lat_ns.is_some()) {
         note += " Circles: the longest stalls.";
     }
@@ -178,7 +178,7 @@ fn rates(runs: &[Pictured], step: &str) -> Option<Chart> {
     (!all.is_empty()).then_some(chart)
 }
 
-/// The changes of level, with the run's name beside others.
+/// The changes of level, with the run's name if there are several runs.
 fn changes(runs: &[Pictured], run: &Pictured, found: &Timeline) -> Vec<Mark> {
     let changes = marks(found).into_iter().filter(|mark| mark.y.is_none());
     changes.map(|mark| Mark { text: named(runs, run, &mark.text), ..mark }).collect()

@@ -22,7 +22,7 @@ pub(super) fn chart(trend: &Trend) -> Chart {
     };
     let title = metric.map_or("", |metric| metric.title);
     let mut series = vec![intervals(trend), runs(trend)];
-    // Of fewer runs nobody knows whether they are of one level.
+    // With fewer runs nobody knows whether they are at one level.
     if trend.points.len() >= Trend::RUNS_MIN {
         series.push(levels(trend));
     }
@@ -63,7 +63,7 @@ fn runs(trend: &Trend) -> Series {
     }
 }
 
-/// An upright line for each run whose interval is known; nothing is known between two runs.
+/// A vertical line for each run whose interval is known; nothing is known between two runs.
 fn intervals(trend: &Trend) -> Series {
     let mut series = Series { name: "its 95 % interval".to_owned(), look: Some((5, 0)), ..Series::default() };
     for (at, point) in trend.points.iter().enumerate() {

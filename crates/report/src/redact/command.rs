@@ -111,7 +111,7 @@ impl Words<'_> {
         }
     }
 
-    /// A word by itself: a command, a built-in suite, or a place.
+    /// A word on its own: a command, a built-in suite, or a place.
     fn positional(&self, at: usize, word: &str, typed: &[String]) -> String {
         let before = |word: &str| typed.get(at - 1).is_some_and(|before| before == word);
         let is_command = at == 1 && is_in(COMMANDS, word) || at == 2 && before("app") && is_in(PROGRAMS, word);
@@ -120,7 +120,7 @@ impl Words<'_> {
     }
 }
 
-/// An option as it is called; what no option is called like is none.
+/// The name of an option, unless no option could have such a name.
 fn flag(word: &str) -> String {
     let is_flag = word.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_'));
     if is_flag { word.to_owned() } else { "<option>".to_owned() }

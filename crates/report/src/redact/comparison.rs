@@ -4,7 +4,7 @@ use qd1_model::measured::{Aspect, Measured};
 
 use super::words::{is_plain, plain_fault, plain_words};
 
-/// What was replaced, in the order in which it came: the same name is the same number everywhere.
+/// What was replaced, in order of appearance: the same name gets the same number everywhere.
 struct Numbers {
     word: &'static str,
     names: Vec<String>,
@@ -30,7 +30,7 @@ impl Numbers {
     }
 }
 
-/// Redacts the runs; those of one name of anything have one number of it.
+/// Redacts the runs; the same name gets the same number in all of them.
 pub(super) fn redact(runs: &mut [&mut Measured]) {
     let mut steps = Numbers::of("step");
     let mut values: Vec<(Aspect, Numbers)> = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn redact(runs: &mut [&mut Measured]) {
                 values.len() - 1
             });
             let numbers = &mut values[at].1;
-            // What spoiled a run is to be read; its words of others' go.
+            // What spoiled a run stays readable; only words chosen by others go.
             if aspect == Aspect::Spoiled {
                 circumstance.value = plain_words(&circumstance.value);
             }

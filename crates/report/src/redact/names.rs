@@ -6,7 +6,7 @@ use qd1_model::{Record, Subject};
 
 use super::words::is_plain;
 
-/// What the steps of a run are called where it is shared.
+/// What the steps of a run are called when it is shared.
 pub(super) struct StepNames {
     /// `job` or `step`.
     word: &'static str,
@@ -48,7 +48,7 @@ impl StepNames {
         number.map_or_else(|| format!("<{}>", self.word), |at| format!("{}{}", self.word, at + 1))
     }
 
-    /// Returns what a step does, for people: of a job only fio's own line about it says that.
+    /// Returns what a step does, for people: for a job, only fio's own line about it says that.
     pub(super) fn title(&self, title: &str) -> String {
         if let Some((name, line)) = title.split_once(": (g=").filter(|(_, line)| is_plain(line)) {
             return format!("{}: (g={line}", self.shown(name));

@@ -1,9 +1,9 @@
-//! Options of mounts and commands: what is asked for stays, what it is called by its owner goes.
+//! Options of mounts and commands: what they request stays, names given by the owner go.
 
 use super::words::is_plain;
 
 /// Returns options without values that may name something: `commit=30,data=ordered` as it is, `subvol=/acme` without
-/// its value, and nothing of a word that is no known option.
+/// its value, and `<option>` for any word that is not a known option.
 pub(super) fn plain(options: &str) -> String {
     options.split(',').map(plain_option).collect::<Vec<_>>().join(",")
 }
@@ -18,7 +18,7 @@ fn plain_option(option: &str) -> String {
 
 /// Returns the value of an option or of a setting, where it names nothing.
 pub(super) fn plain_value<'a>(name: &str, value: &'a str) -> &'a str {
-    // Whatever it is, it was made up by somebody.
+    // Whatever the value is, somebody made it up.
     const NAMING: [&str; 16] = [
         "name", "conninfo", "pass", "secret", "path", "dir", "file", "user", "host", "command", "port", "label", "key",
         "ident", "addr", "id",

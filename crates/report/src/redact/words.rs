@@ -137,7 +137,7 @@ mod tests {
             "random reads, 4 KiB, 1 in flight",
             "ext4/r1/commit",
             "r4k-d32",
-            // Where a suite or step is a name, its figures cannot be found again: limits of a redacted run were none.
+            // If a suite or step counts as a name, its figures cannot be found again: a redacted run had no limits.
             "limits",
             "read-small-depth",
             "both-large",

@@ -66,7 +66,7 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
         stall_longest_ns: None,
         stall_share: None,
         without_waits: None,
-        // Looked at where one request is on its way.
+        // Examined where one request is in flight.
         tail: (class == OpClass::Commit).then_some(TailTime {
             ios: n.div_ceil(1000).max(10),
             worked: 0.018,

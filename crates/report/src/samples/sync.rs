@@ -30,7 +30,7 @@ pub fn sync() -> Report {
     let redis = |setting: &str, advice| SyncSetting {
         program: "Redis".to_owned(),
         setting: setting.to_owned(),
-        note: if advice == SyncAdvice::Decide { "" } else { "its default: a power cut takes the last second" }
+        note: if advice == SyncAdvice::Decide { "" } else { "its default: a power cut loses the last second" }
             .to_owned(),
         method: SyncMethod { sync: Sync::Fdatasync, direct: false },
         lat_p50_ns: (advice == SyncAdvice::Decide).then(|| estimate(401e3)),

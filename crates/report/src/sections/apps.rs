@@ -288,7 +288,7 @@ fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, Str
         .map(|(label, parts, also)| (label, parts.join("; ") + also))
 }
 
-/// Writes those counts and figures under a heading of the load, and why a failed load failed.
+/// Writes those counts and figures under a heading for the load, and why the load failed if it did.
 fn load_details(page: &mut Page, report: &Report, step: &StepSummary) {
     let mut parts = parts(report, &step.name).peekable();
     if parts.peek().is_some() {
@@ -306,17 +306,17 @@ fn load_details(page: &mut Page, report: &Report, step: &StepSummary) {
 fn fact(counter: &Counter) -> String {
     let value = worded(counter.unit, counter.value);
     match counter.name.as_str() {
-        "wal_syncs" => format!("{value} syncs of the log"),
+        "wal_syncs" => format!("{value} log syncs"),
         "wal_sync_mean" => format!("{value} each"),
-        "wal_syncs_per_operation" => format!("{value} for each operation"),
-        "wal_bytes_per_operation" => format!("{value} of log for each operation"),
-        "disk_bytes_written_per_operation" => format!("{value} written to the disk for each operation"),
-        "disk_flushes_per_operation" => format!("{value} flushes for each operation"),
-        "checkpoints_timed" => format!("{value} checkpoints on time"),
+        "wal_syncs_per_operation" => format!("{value} per operation"),
+        "wal_bytes_per_operation" => format!("{value} of log per operation"),
+        "disk_bytes_written_per_operation" => format!("{value} written to the disk per operation"),
+        "disk_flushes_per_operation" => format!("{value} flushes per operation"),
+        "checkpoints_timed" => format!("{value} timed checkpoints"),
         "checkpoints_requested" => format!("{value} requested"),
-        "leader_changes" => format!("{value} changes of leader"),
-        "slow_requests" => format!("{value} requests that it calls slow"),
-        "slow_syncs" => format!("{value} syncs that it calls slow"),
+        "leader_changes" => format!("{value} leader changes"),
+        "slow_requests" => format!("{value} requests that it reports as slow"),
+        "slow_syncs" => format!("{value} syncs that it reports as slow"),
         other => format!("{other} {value}"),
     }
 }
@@ -444,7 +444,7 @@ mod tests {
             "FAILS (slowest request)",
             "between 8.00 ms and 16.0 ms; the rule: at most 10.0 ms",
             "wal_fsync p99 between 8.00 ms and 16.0 ms, n=9,000",
-            "3 requests that it calls slow",
+            "3 requests that it reports as slow",
             "writes 150/s",
         ] {
             assert!(

@@ -1,5 +1,5 @@
 //! Suites that give letters: criteria with the labels "band A", "band B" and so on, one for the edge of each band, become one
-//! line for each figure, and the worst letter is that of the disk.
+//! line for each figure, and the disk gets the worst letter.
 
 use qd1_model::metric::{Unit, metric};
 use qd1_model::plan::criterion::Criterion;
@@ -12,7 +12,7 @@ use crate::words;
 
 /// Before the letter in a label.
 const LABEL: &str = "band ";
-/// The letter of what is in no band.
+/// The letter of a figure in no band.
 const BEYOND: char = 'F';
 const MIB: f64 = (1 << 20) as f64;
 
@@ -21,7 +21,7 @@ struct Figure<'a> {
     bands: Vec<(char, &'a Judged)>,
 }
 
-/// From the best letter that a figure may have to the worst; the same twice where that is known.
+/// The best and the worst letter that a figure may have; equal if the letter is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Letters {
     best: char,
@@ -57,7 +57,7 @@ impl Figure<'_> {
         Letters { best: first(|grade| grade != Grade::Fail), worst: first(|grade| grade == Grade::Pass) }
     }
 
-    /// Whether there is no more to say than that it was not measured.
+    /// Whether it is not resolved against any band.
     fn is_open(&self) -> bool {
         self.bands.iter().all(|(_, judged)| judged.grade == Grade::NotResolved)
     }
@@ -65,7 +65,7 @@ impl Figure<'_> {
     /// `wal_fsync commit: p99.9 4.42 ms (A 1 ms, B 3 ms, C 10 ms, D 50 ms)`.
     fn words(&self, reasons: &mut Reasons) -> String {
         let judged = self.bands.first().map_or_else(String::new, |(_, judged)| {
-            // Which edge its interval lies across, the letters say.
+            // The letters show which edge its interval lies across.
             reasons.judged(&Judged {
                 why: if self.is_open() { judged.why.clone() } else { String::new() },
                 ..(*judged).clone()
@@ -79,7 +79,7 @@ impl Figure<'_> {
         let edge = |(letter, judged): &(char, &Judged)| {
             let Criterion { metric: name, pass, .. } = &judged.criterion;
             match metric(name).map(|metric| metric.unit) {
-                // As it was written, most likely: in round numbers.
+                // Most likely as the suite states it: in round numbers.
                 Some(Unit::BytesPerSecond) if pass % MIB == 0.0 => format!("{letter} {} MiB/s", pass / MIB),
                 Some(unit) => format!("{letter} {}", words::threshold(unit, *pass)),
                 None => format!("{letter} {pass}"),
@@ -147,11 +147,11 @@ fn worst_first(report: &Report) -> Vec<Figure<'_>> {
 pub(crate) struct Lettered<'a> {
     /// `C`, or `B to D`; `?` where it is not resolved.
     pub(crate) letter: String,
-    /// The grade that is the nearest to the letter, for its colour.
+    /// The grade nearest to the letter, for its colour.
     pub(crate) grade: Grade,
     /// The figure at the edge of its best band.
     pub(crate) judged: &'a Judged,
-    /// Up to where each letter goes.
+    /// How far each letter reaches.
     pub(crate) edges: String,
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::samples as sample;
 
-    /// The first criterion of the sample at four edges, of which these grades came out; then another figure in band A.
+    /// The first criterion of the sample at four edges, with these grades; then another figure in band A.
     fn report(grades: [Grade; 4]) -> Report {
         let mut report = sample::suite();
         let like = report.criteria[0].clone();

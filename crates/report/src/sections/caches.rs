@@ -7,12 +7,12 @@ use qd1_model::FindingId::{
 use qd1_model::plan::Work;
 use qd1_model::{Bytes, Report};
 
-/// The built-in suite that looks for them.
+/// The built-in suite that looks for caches.
 const SUITE: &str = "caches";
-/// What its steps that read a part again begin with.
+/// Prefix of its steps that read a part again.
 const AGAIN: &str = "again-";
 
-/// Returns what answers before the disk; `None` for other runs.
+/// Returns which caches answer before the disk does; `None` for other runs.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let plan = &report.record.plan;
     if plan.suite != SUITE || report.summary.steps.is_empty() {
@@ -27,9 +27,9 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         Some(finding) => sentences.push(super::sentence(&finding.title)),
         None => sentences.extend(otherwise),
     };
-    let none_up_to = |size: Bytes| format!("No cache below was seen to answer reads, up to {size}.");
+    let none_up_to = |size: Bytes| format!("No cache below this system was seen answering reads, up to {size}.");
     say(&[&[HostCache], &[FirstTouchRead]], largest.map(none_up_to));
-    let flushes = ran("flush-1m").then(|| "Whether flushes write anything out is not known.".to_owned());
+    let flushes = ran("flush-1m").then(|| "It is not known whether flushes write anything out.".to_owned());
     let ignored = [FlushIgnoredMissing, FlushIgnoredNoBarrier, FlushIgnoredWriteThrough];
     say(&[&ignored, &[FlushCostNothing, FlushCostWaits]], flushes);
     say(

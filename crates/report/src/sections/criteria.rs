@@ -12,9 +12,9 @@ use crate::section::Section;
 use crate::table::escaped;
 use crate::words;
 
-/// From so many on, rows that stay open for one reason are one row.
+/// At least this many unresolved rows with the same reason become one row.
 const ALIKE_MIN: usize = 4;
-/// Criteria of other steps, at least, of a suite that has a first row.
+/// A suite has a first row only if at least this many criteria are for other steps.
 const MANY: usize = 6;
 
 /// Criteria with the same bound for several steps.
@@ -99,7 +99,7 @@ pub(crate) fn sentence(report: &Report) -> String {
     }
 }
 
-/// Returns the first step in words, of a suite that asks the same of many, where tools take their summary from it:
+/// Returns the first step in words if the suite asks the same of many steps; tools take their summary from it:
 /// `4k-r70-qd1-j1: read p99.9 284 us, pass; write p99.9 310 us, marginal`.
 fn first_row(report: &Report) -> Option<String> {
     let [group] = <[Group<'_>; 1]>::try_from(groups(report)).ok()?;
@@ -118,8 +118,8 @@ fn first_row(report: &Report) -> Option<String> {
     Some(format!("{first}: {}", row.iter().map(of).collect::<Vec<_>>().join("; ")))
 }
 
-/// Writes what has a letter, then the criteria below their bound, which is said once: the suite's first step, from which
-/// tools with one summary take it, and then those that failed.
+/// Writes the figures with letters, then the criteria of each bound, which is stated once: the suite's first step, from
+/// which tools take their summary, and then those that failed.
 fn brief(page: &mut Page, report: &Report) {
     let mut reasons = Reasons::default();
     bands::lines(page, report, &mut reasons);
@@ -145,11 +145,11 @@ fn brief(page: &mut Page, report: &Report) {
     }
 }
 
-/// Rows that stay open for one reason, with that reason.
+/// Unresolved rows that share a reason, with that reason.
 type Alike<'a> = (&'a str, Vec<&'a Judged>);
 
-/// Returns the rows that stand by themselves, and those that stay open for the same reason as many others: a screen of
-/// them says it once. The rows of the step `first` always stand.
+/// Returns the rows to show one by one, and those that are unresolved for the same reason as many others, which are
+/// shown together. The rows of the step `first` are always shown one by one.
 fn by_reason<'a>(rows: Vec<&'a Judged>, first: Option<&str>) -> (Vec<&'a Judged>, Vec<Alike<'a>>) {
     let may_join = |judged: &Judged| {
         judged.grade == Grade::NotResolved && !judged.why.is_empty() && Some(judged.criterion.step.as_str()) != first
@@ -181,7 +181,7 @@ fn row(report: &Report, judged: &Judged, reasons: &mut Reasons) -> String {
     format!("{}: {}{latency}{why}", reasons::name(judged), words::figure(metric.unit, &figure))
 }
 
-/// Returns a reason without an interval that stands next to it: `the interval spans both thresholds`.
+/// Returns a reason without the interval, which is already shown next to it: `the interval spans both thresholds`.
 fn without_interval(why: &str) -> String {
     const INTERVAL: &str = "the interval ";
     let end = |rest: &str| [" spans both", " lies across"].iter().find_map(|end| rest.find(end));

@@ -16,10 +16,10 @@ const SURE: f64 = 0.9;
 const LIKELY: f64 = 0.5;
 /// Evidence that makes a kind this much likelier or less likely than the others is named with it (factors).
 const FACTOR_MIN: f64 = 1.5;
-/// What the probabilities were shown on.
-const SHOWN: &str = "Probabilities of a model that was right for 98 % of 300 simulated disks (sure and wrong for one), and, \
-                     by two to five of the six things that it asks for, for 21 of 46 published results of real products \
-                     (docs/method/identify.md).";
+/// What the model was tested on.
+const SHOWN: &str = "Probabilities from a model that was right for 98 % of 300 simulated disks (for one it was \
+                     confidently wrong) and for 21 of 46 published results of real products, which had two to five of \
+                     its six inputs (docs/method/identify.md).";
 /// Most kinds named for and against in a line.
 const NAMED: usize = 3;
 
@@ -61,7 +61,7 @@ fn sentence(identity: &Identity) -> String {
     let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else {
         return "Nothing was measured that distinguishes the kinds of storage.".to_owned();
     };
-    // Memory of whom, an answer from it does not say.
+    // An answer from memory does not show whose memory it is.
     let title = |kind: StorageKind| if kind == StorageKind::Ram { "memory or a host's cache" } else { kind.title() };
     let (name, share) = (title(first.kind), percent(first.probability));
     let other = format!("{} {}", title(second.kind), percent(second.probability));
@@ -78,7 +78,7 @@ pub(crate) fn likely(report: &Report) -> Option<String> {
     Some(format!("like {} ({:.0} %)", top.kind.title(), 100.0 * top.probability))
 }
 
-/// Most evidence that the first screen tells.
+/// Most pieces of evidence on the first screen.
 const EVIDENCE: usize = 4;
 
 /// Writes the likeliest kinds, and the evidence that weighs most for or against the first.

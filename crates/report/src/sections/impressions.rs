@@ -5,7 +5,7 @@ use qd1_model::{Estimate, OpClass, Report};
 
 use crate::words;
 
-/// Returns what commits and reads are like, the stalls that were met, and what a load does to commits.
+/// Returns what commits and reads are like, the stalls they met, and what a load does to commits.
 pub(crate) fn sentences(report: &Report) -> Vec<String> {
     let mut loaded = under_load(report);
     let each = report.impressions.iter().map(|impression| {
@@ -40,8 +40,8 @@ pub(crate) fn sentences(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// Returns what the first step of commits beside a load makes of them: `Under load (26.4 MB/s written): median 3.10 ms, alone
-/// 1.24 ms; p99 31.2 ms, alone 2.05 ms.`
+/// Returns what a load does to commits, by the first step that measures both: `Under load (26.4 MB/s written): median
+/// 3.10 ms, alone 1.24 ms; p99 31.2 ms, alone 2.05 ms.`
 fn under_load(report: &Report) -> Option<String> {
     let commits = |name: &str| report.summary.stream(name, OpClass::Commit);
     let mut pairs = report.summary.steps.iter().filter_map(|loaded| {
@@ -58,9 +58,9 @@ fn under_load(report: &Report) -> Option<String> {
     Some(format!("Under load ({}): {}.", words::load(step), each.join("; ")))
 }
 
-/// Upper limit of the share of moments in stalls from which the longest wait that was met says something.
+/// The longest wait says something only if the share of moments in stalls is known to be at most this.
 const SHARE_KNOWN: f64 = 0.05;
-/// A wait that is worth a word however short the run was, ns.
+/// A wait worth mentioning however short the run was, ns.
 const STALL_NS: f64 = 100e6;
 
 /// Returns the stalls that commits met.
@@ -68,7 +68,7 @@ pub(crate) fn stalls(report: &Report) -> Option<String> {
     let mut streams = report.summary.steps.iter().flat_map(|step| &step.streams);
     let of_commits = streams.find(|stream| stream.class == OpClass::Commit && stream.stall_share.is_some())?;
     let (share, longest_ns) = (of_commits.stall_share?, of_commits.stall_longest_ns?.value?);
-    // Of a moment or two of a disk it shows nothing.
+    // From a moment or two it shows nothing about the disk.
     let is_known = share.high.is_some_and(|high| high <= SHARE_KNOWN);
     (is_known || longest_ns > STALL_NS).then(|| format!("longest wait {}", Unit::Ns.format(longest_ns)))
 }

@@ -214,7 +214,7 @@ fn section(page: &mut Page, limits: &Limits) {
     }
     binding(page, limits);
     if let Some(shared) = limits.shared {
-        let text = if shared { "reads and writes share one budget" } else { "reads and writes have a budget each" };
+        let text = if shared { "reads and writes share one budget" } else { "reads and writes have separate budgets" };
         page.heading("Together");
         page.prose(1, text);
     }
@@ -249,7 +249,7 @@ fn limit_lines(page: &mut Page, limit: &Limit) {
 
 fn burst_line(page: &mut Page, unit: Quantity, burst: &Burst) {
     let mut text = format!(
-        "{} beyond it, {}, at {} for {}",
+        "{} above the limit, {}, at {} for {}",
         volume(unit, burst.volume.value),
         volume_span(unit, &burst.volume),
         rate(unit, &burst.rate),
@@ -262,12 +262,12 @@ fn burst_line(page: &mut Page, unit: Quantity, burst: &Burst) {
     page.hang(1, "burst", NOTE, COLUMN, &text);
 }
 
-/// Writes which limit decides at which block size, a line for each direction.
+/// Writes which limit applies at which block size, a line for each direction.
 fn binding(page: &mut Page, limits: &Limits) {
     if !limits.limits.iter().any(|limit| limit.reached) {
         return;
     }
-    page.heading("What decides at which block size");
+    page.heading("Which limit applies at which block size");
     for direction in [Direction::Read, Direction::Write] {
         let rows: Vec<&Binding> = limits.binding.iter().filter(|row| row.direction == direction).collect();
         let parts: Vec<String> = rows

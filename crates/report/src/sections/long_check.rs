@@ -24,7 +24,7 @@ const COUNTS: [(Grade, &str, usize); 4] = [
 /// Narrowest terminal for a table.
 const WIDTH_MIN: usize = 80;
 
-/// Returns what the verdicts of a check speak for, in a sentence or two; empty of other runs.
+/// Returns what the verdicts of a check cover, in a sentence or two; empty for other runs.
 pub(crate) fn speaks_for(report: &Report) -> String {
     if !words::is_check(report) || report.verdicts.is_empty() {
         return String::new();
@@ -32,24 +32,24 @@ pub(crate) fn speaks_for(report: &Report) -> String {
     if let Some(over) = report.part::<LongCheckSummary>() {
         let unseen = match over.unseen_hours {
             0 if 10 * over.rounds >= 9 * over.rounds_planned => String::new(),
-            0 => "; of the rest nothing is known".to_owned(),
-            1 => "; of one hour, without a round, nothing is known".to_owned(),
-            hours => format!("; of {hours} hours, without a round, nothing is known"),
+            0 => "; nothing is known about the rest".to_owned(),
+            1 => "; one hour had no round, so nothing is known about it".to_owned(),
+            hours => format!("; {hours} hours had no round, so nothing is known about them"),
         };
-        return format!("These verdicts are for {}{unseen}.", whole(report, over));
+        return format!("These verdicts cover {}{unseen}.", whole(report, over));
     }
     // `cargo xtask truth --traces`, docs/statistics.md.
-    "A minute is not a day: of 64 production drives, a minute's mean latency was 15 % or more off that of its three \
-     hours in 1 minute of 10. A day: qd1 check --over 24h"
+    "A minute is not a day: on 64 production drives, the mean latency of 1 minute in 10 was 15 % or more off that of \
+     the whole three hours. For a day: qd1 check --over 24h"
         .to_owned()
 }
 
-/// Returns how long a check over hours was to take; `None` of other runs.
+/// Returns how long a check over hours was to take; `None` for other runs.
 pub(crate) fn time(report: &Report) -> Option<String> {
     report.part::<LongCheckSummary>().map(|over| format_span_ns(over.duration_ns))
 }
 
-/// Returns the time that all figures speak for: `these 24 h, from 370 of 375 rounds`.
+/// Returns the time that all figures cover: `these 24 h, from 370 of 375 rounds`.
 fn whole(report: &Report, over: &LongCheckSummary) -> String {
     let measured = match report.record.interrupted {
         true => {
@@ -93,7 +93,7 @@ impl Section for OverHours<'_> {
     }
 }
 
-/// Criteria whose hours the first screen tells.
+/// Most criteria whose hours are on the first screen.
 const BRIEF: usize = 3;
 
 /// Writes the hours of the criteria that were not always passed, the worst first.
@@ -133,7 +133,7 @@ fn section(page: &mut Page, over: &LongCheckSummary) {
         table(page, over);
     }
     let note = format!(
-        "An hour is graded as the whole is, by its own rounds. \"open\": they do not resolve it. {}.",
+        "Each hour is graded like the whole run, by its own rounds. \"open\": they do not resolve it. {}.",
         cost(over)
     );
     for line in crate::page::wrap(&note, page.prose_width() - 2) {
@@ -186,7 +186,7 @@ fn markdown(text: &mut String, over: &LongCheckSummary) {
     *text += &format!("\n{}.\n\n", cost(over));
 }
 
-/// The criteria, each once: two classes may ask the same.
+/// The criteria, each once: two classes may share one.
 fn each(over: &LongCheckSummary) -> impl Iterator<Item = &Hours> {
     let is_same = |one: &Criterion, other: &Criterion| {
         (&one.step, one.op, &one.metric) == (&other.step, other.op, &other.metric)
@@ -249,11 +249,11 @@ mod tests {
 
     /// Verdicts "for these 24 h" had rounds in 14 of them.
     #[test]
-    fn hours_without_a_round_are_told() {
+    fn hours_without_a_round_are_mentioned() {
         let mut report = samples::over_a_day();
         let said = |report: &Report| speaks_for(report).replace('\n', " ");
         assert!(!said(&report).contains("nothing is known"));
-        for (hours, words) in [(1, "of one hour, without a round"), (10, "of 10 hours, without a round")] {
+        for (hours, words) in [(1, "one hour had no round, so nothing"), (10, "10 hours had no round, so nothing")] {
             report.part_mut::<LongCheckSummary>().unwrap().unseen_hours = hours;
             assert!(said(&report).contains(words), "{}", said(&report));
         }

@@ -75,7 +75,7 @@ fn sentence(report: &Report, meta: &Meta) -> String {
     let mut rates: Vec<String> = Vec::new();
     for row in meta.rows.iter().filter(|row| LEADING.contains(&row.op)) {
         let (unit, rate) = rate(row);
-        // A rate that no interval can be given of was still seen.
+        // A rate without an interval was still measured.
         let seen = if unit == Unit::BytesPerSecond { row.seen_bytes_per_second } else { row.seen_per_second };
         let rate = words::worded(unit, rate.value.unwrap_or(seen));
         let is_new = !rates.iter().any(|known| known.starts_with(label(row.op)));
@@ -266,20 +266,22 @@ fn notes(page: &mut Page, report: &Report, row: &MetaRow) {
     let after = format_span_ns(row.elapsed_ns);
     let all = words::thousands(row.wanted);
     match row.ended {
-        Ended::Time if row.wanted > 0 => page.hang(2, "", DIM, LABEL, &format!("cut after {after}, before all {all}")),
+        Ended::Time if row.wanted > 0 => {
+            page.hang(2, "", DIM, LABEL, &format!("stopped after {after}, before all {all}"))
+        }
         Ended::Interrupted => page.hang(2, "", BAD, LABEL, &format!("interrupted after {after}")),
         _ => {}
     }
 }
 
-/// Returns what has to be known to read the figures.
+/// Returns what one needs to know to read the figures.
 fn explanation(report: &Report) -> String {
     let durable = work(report, |work| work.fsync != qd1_model::plan::FilesSync::default()).is_some();
-    let mut text = "CPU: processor time of the workers over the time taken; 100 % is one processor.".to_owned();
+    let mut text = "CPU: the workers' processor time divided by the elapsed time; 100 % is one processor.".to_owned();
     if !durable {
-        text += " Nothing had to reach the disk (--fsync): what was just made is stat'ed, read and changed in memory.";
+        text += " Nothing had to reach the disk (see --fsync): new files are stat'ed, read and changed in memory.";
     } else if is_bonnie(report) {
-        text += " Rates include writing everything out at the end; without an interval, since that happens once.";
+        text += " Rates include writing everything out at the end, which happens only once, so they have no interval.";
     }
     text
 }
@@ -396,7 +398,7 @@ mod tests {
         let text = text(&sample::meta(), 80);
         assert!(text.starts_with("File operations, 20,000 files of 1 KiB to 64 KiB, 1,000 in a directory"), "{text}");
         assert!(text.contains("its sync") && text.contains("[19.0..21.0]") && text.contains("81 %"), "{text}");
-        assert!(text.contains("cut after 20 s, before all 20,000"), "{text}");
+        assert!(text.contains("stopped after 20 s, before all 20,000"), "{text}");
         insta::assert_snapshot!(text.split("Where and how").next().unwrap());
     }
 

@@ -1,5 +1,5 @@
 //! The parts of a report that belong to one kind of run, or to one kind of statement: a file each, with a `Section` that
-//! says what every format has of it. [`leading`] and [`body`] are the only places that ask a report for its kind.
+//! says what each format shows of it. [`leading`] and [`body`] are the only places that ask a report for its kind.
 
 pub(crate) mod apps;
 pub(crate) mod bands;
@@ -45,18 +45,18 @@ fn of<'a>(report: &'a Report, part: &'a Part) -> Box<dyn Section + 'a> {
     }
 }
 
-/// Where a part of a report stands.
+/// Where a part of a report appears.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is all there is of the run.
+    /// It is the whole report of the run.
     Whole,
-    /// It answers, whatever is judged besides, and stands before the steps.
+    /// It gives the answer, whatever else is judged, and comes before the steps.
     First,
-    /// It stands below the verdicts.
+    /// It comes below the verdicts.
     BelowVerdicts,
-    /// It stands in place of the steps, and answers where nothing is judged.
+    /// It replaces the steps, and gives the answer if nothing is judged.
     Steps,
-    /// A run that was made for something else has it for other programs.
+    /// It is only for other programs: the run was made for something else.
     Hidden,
 }
 
@@ -71,18 +71,18 @@ fn place(report: &Report, part: &Part) -> Place {
     }
 }
 
-/// Returns the sections of the parts that stand there.
+/// Returns the sections of the parts at this place.
 fn at(report: &Report, wanted: Place) -> impl Iterator<Item = Box<dyn Section + '_>> {
     let parts = report.parts.iter().filter(move |part| place(report, part) == wanted);
     parts.map(|part| of(report, part))
 }
 
-/// Returns the sections of all parts, those too that a person is not shown.
+/// Returns the sections of all parts, including those that people are not shown.
 pub(crate) fn parts(report: &Report) -> impl Iterator<Item = Box<dyn Section + '_>> {
     report.parts.iter().map(|part| of(report, part))
 }
 
-/// Returns what answers to what the command asks.
+/// Returns the section that answers the command's question.
 pub(crate) fn leading(report: &Report) -> Box<dyn Section + '_> {
     let before = at(report, Place::Whole).chain(at(report, Place::First)).next();
     before.unwrap_or_else(|| {
@@ -96,7 +96,7 @@ pub(crate) fn leading(report: &Report) -> Box<dyn Section + '_> {
     })
 }
 
-/// Returns the section of the steps, or of what stands in their place.
+/// Returns the section of the steps, or of the part that replaces them.
 fn steps(report: &Report) -> Box<dyn Section + '_> {
     at(report, Place::Steps).next().unwrap_or_else(|| Box::new(suite::Steps { report }))
 }

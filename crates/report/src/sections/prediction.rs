@@ -19,8 +19,8 @@ const MEASURED: usize = 9;
 const MOVED: f64 = 1.25;
 
 /// Explains the figures.
-const NOTE: &str = "Calculated from the measured commits, not run. On two simulated disks that nothing was set with the \
-                    interval held for all 20 figures; most were too high (scale 50, MariaDB 10.11; \
+const NOTE: &str = "Calculated from the measured commits, not run. On two simulated disks that nothing was tuned on, \
+                    the intervals held for all 20 figures; most predictions were too high (scale 50, MariaDB 10.11; \
                     docs/method/predict.md).";
 
 /// Clients of a server whose prediction the headline names.
@@ -54,7 +54,7 @@ impl Section for Expected<'_> {
     }
 }
 
-/// Returns what to expect of each program, by one figure of it; where programs were run, what came of these.
+/// Returns what to expect of each program, by one of its figures; if programs were run, their results.
 fn sentence(prediction: &Prediction) -> String {
     let is_run = prediction.rows.iter().any(|row| row.verified.is_some());
     let mut told: Vec<Program> = Vec::new();
@@ -145,7 +145,7 @@ fn section(page: &mut Page, report: &Report, prediction: &Prediction) {
     page.prose(2, NOTE);
 }
 
-/// Returns why programs that others were verified beside have no measured figure.
+/// Returns why programs have no measured figure although others in the run have one.
 fn unmeasured(report: &Report, prediction: &Prediction) -> Vec<String> {
     let is_missing = |row: &&Predicted| row.verified.is_none_or(|verified| verified.value.value.is_none());
     if prediction.rows.iter().all(|row| is_missing(&row)) {
@@ -160,11 +160,11 @@ fn unmeasured(report: &Report, prediction: &Prediction) -> Vec<String> {
         let fault = steps().find(|step| !step.fault.is_empty()).map(|step| step.fault.as_str());
         let why = match fault {
             Some(fault) => fault,
-            None if record.interrupted => "the run was interrupted before",
-            None if steps().next().is_none() => "--verify did not name it",
+            None if record.interrupted => "the run was interrupted first",
+            None if steps().next().is_none() => "--verify did not include it",
             None => "its load was too short, or the disk too slow, for a figure; --full gives it more time",
         };
-        format!("Where nothing is measured for {}: {why}.", program.title())
+        format!("Rows without a measured figure for {}: {why}.", program.title())
     };
     programs.into_iter().map(why).collect()
 }
@@ -221,13 +221,13 @@ fn moved(prediction: &Prediction) -> Option<String> {
     let figures = rows.join("; ");
     (!rows.is_empty()).then(|| {
         format!(
-            "The disk or the machine changed meanwhile: each program is compared with the commits just before and after it. \
-             The first commits alone predicted: {figures}."
+            "The disk or the machine changed during the run: each program is compared with the commits just before and \
+             after it. The first commits alone predicted: {figures}."
         )
     })
 }
 
-/// Returns which figures are corrected by what programs did on this machine before.
+/// Returns which figures were corrected by earlier results of programs on this machine.
 fn corrected(prediction: &Prediction) -> Option<String> {
     let mut disks: Vec<(Program, u32)> = Vec::new();
     for row in prediction.rows.iter().filter(|row| row.disks_before > 0) {
@@ -238,7 +238,8 @@ fn corrected(prediction: &Prediction) -> Option<String> {
     }
     let programs = disks.iter().map(|(program, disks)| format!("{} ({disks})", program.title()));
     let programs = programs.collect::<Vec<_>>().join(", ");
-    let what = "Corrected by how far predictions were off where the program itself ran on this machine before (disks)";
+    let what =
+        "Corrected by how far predictions were off when the program itself ran on this machine (number of disks)";
     (!disks.is_empty()).then(|| format!("{what}: {programs}."))
 }
 
@@ -264,8 +265,8 @@ fn cells(row: &Predicted) -> [String; 4] {
     [format!("{}{clients}", row.what.title()), figure, interval, bound.to_owned()]
 }
 
-/// Returns how many digits a prediction knows: three where its interval is narrow, one where its ends are more than a
-/// factor of three apart.
+/// Returns how many digits of a prediction are known: three where its interval is narrow, one where its ends are more
+/// than a factor of three apart.
 fn digits_known(value: &Estimate) -> u32 {
     match value.low.zip(value.high).map(|(low, high)| high / low) {
         Some(factor) if factor <= 1.1 => 3,
@@ -274,10 +275,10 @@ fn digits_known(value: &Estimate) -> u32 {
     }
 }
 
-/// Factor between the ends of an interval from which it is told in words.
+/// An interval whose ends differ by more than this factor is given in words.
 const IN_WORDS: f64 = 8.0;
 
-/// Returns the interval as one would say it: `700 to 1,200`, or, where that says no more, `hundreds to tens of thousands`.
+/// Returns the interval as one would say it: `700 to 1,200`, or, if it is very wide, `hundreds to tens of thousands`.
 fn spoken(row: &Predicted) -> String {
     let [_, _, interval, _] = cells(row);
     let Some((low, high)) = row.value.low.zip(row.value.high).filter(|(low, high)| *low > 0.0 && high / low > IN_WORDS)
@@ -300,7 +301,7 @@ fn magnitude(figure: f64) -> &'static str {
     }
 }
 
-/// Formats a figure with so many digits.
+/// Formats a figure with this many digits.
 fn count(figure: f64, digits: u32) -> String {
     if figure <= 0.0 {
         return "0".to_owned();
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(said(&row(0.0, 0.0, 533.0)), of("none", "up to 500", "up to 500"));
     }
 
-    /// A "-" stood in the column without a word.
+    /// A "-" was in the column without an explanation.
     #[test]
     fn a_program_without_a_measured_figure_has_its_reason() {
         let value = Estimate { value: Some(100.0), ..Estimate::default() };
@@ -359,7 +360,7 @@ mod tests {
         let mut report = crate::samples::fast_nvme();
         let prediction = Prediction { rows, missing: Vec::new() };
         let reason = |report: &Report| unmeasured(report, &prediction).concat();
-        assert_eq!(reason(&report), "Where nothing is measured for etcd: --verify did not name it.");
+        assert_eq!(reason(&report), "Rows without a measured figure for etcd: --verify did not include it.");
         let work = Work::App(AppWork { program: Program::Etcd, clients: 1, rate: None });
         let planned = StepPlan { name: "etcd-put".into(), work, ..report.record.plan.steps[0].clone() };
         report.record.plan.steps.push(planned);

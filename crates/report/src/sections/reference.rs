@@ -13,10 +13,12 @@ const CHART: usize = 42;
 /// The ends of its axis, as powers of ten of ns: 1 us and 100 ms.
 const FROM: f64 = 3.0;
 const TO: f64 = 8.0;
-const NOTE: &str = "Medians that others published of products whose names they gave, by other tools and on other machines: - from the \
-                    least to the most, | their median, * this disk (crates/truth/src/published.tsv has the sources).";
-const NOTE_VPS: &str = "Step wal here, 8 KiB O_SYNC writes into allocated space there: each durable when it returns, in space not yet \
-                        written. Each host counts once, by the median of its runs (docs/verdicts.md has what can be compared).";
+const NOTE: &str = "Medians that others published for named products, measured with other tools on other machines: - \
+                    from the lowest to the highest, | their median, * this disk (sources: \
+                    crates/truth/src/published.tsv).";
+const NOTE_VPS: &str = "Compared: step wal here, and 8 KiB O_SYNC writes into allocated space there. Both are durable \
+                        when they return, and go to space not yet written. Each host counts once, with the median of \
+                        its runs (docs/verdicts.md says what can be compared).";
 
 /// Returns where the disk stands, in a sentence; `None` where nothing was measured for it.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
@@ -87,7 +89,7 @@ fn among_vps(page: &mut Page, among: &[AmongVps]) {
     for one in among {
         let title = metric(&one.metric).map_or(one.metric.as_str(), |metric| metric.title);
         let [least, median, most] = [one.least_ns, one.median_ns, one.most_ns].map(format_ns);
-        page.prose(2, &format!("{title} of theirs: from {least} to {most}, median {median}."));
+        page.prose(2, &format!("Their {title}: from {least} to {most}, median {median}."));
     }
     for line in crate::page::wrap(NOTE_VPS, page.prose_width() - 2) {
         let line = page.paint(DIM, &line);

@@ -20,7 +20,7 @@ use crate::words;
 /// Width of the first column.
 const LABEL: usize = 15;
 
-/// The steps of a run that nothing else stands for.
+/// The steps of a run that has no other section for them.
 pub(crate) struct Steps<'a> {
     pub(crate) report: &'a Report,
 }
@@ -137,13 +137,14 @@ fn steps(page: &mut Page, report: &Report) {
     if report.summary.steps.iter().any(is_repeat) {
         page.prose(
             2,
-            "The commits were measured again after each program, in steps -r2 and so on: --format markdown or json.",
+            "The commits were measured again after each program (steps -r2 and so on; --format markdown or json shows \
+             them).",
         );
     }
     legend(page, "Below a step's name: its operations and how many there were.");
 }
 
-/// Returns the bytes that a step was to move in all; `None` when it has no such limit.
+/// Returns the bytes that a step was to move in total; `None` when it has no such limit.
 fn size_to_reach(report: &Report, name: &str) -> Option<Bytes> {
     let plan = report.record.plan.steps.iter().find(|step| step.name == name)?;
     match &plan.work {

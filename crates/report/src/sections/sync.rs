@@ -64,7 +64,7 @@ struct Row {
 /// The program whose setting is always named.
 const POSTGRES: &str = "PostgreSQL";
 
-/// Ways that are named where none is the fastest.
+/// Ways that are named if none is clearly the fastest.
 const FEW: usize = 3;
 
 /// Returns the answer in a sentence or two.
@@ -87,7 +87,7 @@ fn sentence(table: &SyncTable) -> String {
                 ..=FEW => words::join(&tied),
                 many => format!("{many} of {all}"),
             };
-            format!("The fastest durable ways to commit {block} here, {which}, do not differ for sure{commits}.")
+            format!("The fastest durable ways to commit {block} here, {which}, cannot be distinguished{commits}.")
         }
     };
     let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
@@ -97,12 +97,12 @@ fn sentence(table: &SyncTable) -> String {
     if let Some((slow, (one, other))) =
         slowest.and_then(|(row, other)| Some((row, (compared(best).and_then(rate)?, other))))
     {
-        text += &format!(" {:.1} times as many as with {}, the slowest.", one / other, named(slow.method));
+        text += &format!(" That is {:.1} times the rate of {}, the slowest.", one / other, named(slow.method));
     }
     text + &to_set(table)
 }
 
-/// Returns the settings to write, in a sentence; PostgreSQL's, which has most of them, in any case.
+/// Returns the settings to choose, in a sentence; always PostgreSQL's, which has the most of them.
 fn to_set(table: &SyncTable) -> String {
     let advised = |advice: SyncAdvice| table.settings.iter().filter(move |setting| setting.advice == advice);
     let settings: Vec<String> =
@@ -114,7 +114,7 @@ fn to_set(table: &SyncTable) -> String {
     };
     match (settings.is_empty(), postgres.is_some() || table.settings.is_empty()) {
         (false, _) => text += &format!(" Set {}.", words::join(&settings)),
-        (true, false) => text += " No setting of a database is better than its default beyond doubt.",
+        (true, false) => text += " No database setting is certainly better than its default.",
         (true, true) => {}
     }
     text
@@ -146,7 +146,7 @@ fn brief(page: &mut Page, table: &SyncTable) {
     }
 }
 
-/// Returns what a durable setting costs whose program gives durability up by itself, and what that loses.
+/// Returns what a durable setting costs for a program that is not durable by default, and what the default can lose.
 fn decision(setting: &SyncSetting, table: &SyncTable) -> String {
     let is_usual = |other: &&SyncSetting| other.program == setting.program && !other.durable;
     let usual = table.settings.iter().find(is_usual);
@@ -184,7 +184,7 @@ fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
         }
         text.push('\n');
     }
-    *text += "### Settings of programs\n\n| program | setting | | p50 of a commit | |\n|---|---|---|--:|---|\n";
+    *text += "### Program settings\n\n| program | setting | | p50 of a commit | |\n|---|---|---|--:|---|\n";
     for setting in &table.settings {
         let p50 = whole(Unit::Ns, &setting.lat_p50_ns);
         let (setting_name, note) = (escaped(&setting.setting), escaped(&setting.note));
@@ -319,7 +319,7 @@ fn committers(table: &SyncTable) -> Table {
     let method = varied_method(table, |row| row.committers > 1);
     let block = Bytes(u64::from(table.block));
     let own_first = |row: &SyncRow| (row.shared, row.committers);
-    variations(table, &format!("Committers at once, {block} each"), own_first, |row| {
+    variations(table, &format!("Concurrent committers, {block} each"), own_first, |row| {
         let one = is_base(row, table) && Some(row.method) == method;
         let files = if row.shared { "one file" } else { "own files" };
         match row.committers {
@@ -332,7 +332,7 @@ fn committers(table: &SyncTable) -> Table {
 fn layouts(table: &SyncTable) -> Table {
     let method = varied_method(table, |row| row.layout != SyncLayout::Overwrite);
     let as_measured = |_: &SyncRow| ();
-    variations(table, "Where it goes", as_measured, |row| match row.layout {
+    variations(table, "Where commits are written", as_measured, |row| match row.layout {
         SyncLayout::Overwrite => {
             (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned())
         }
@@ -355,7 +355,7 @@ fn files(table: &SyncTable) -> Table {
     };
     let size = table.files.first().map_or_else(String::new, |files| format!(" of {}", files.size));
     Table {
-        title: format!("New files{size}: made, written, fsync, closed; then removed"),
+        title: format!("New files{size}: created, written, synced, closed; then removed"),
         columns: vec!["files/s", "p50", "p99", "sync p50", "removal p50"],
         rows: table.files.iter().map(row).collect(),
     }
@@ -405,7 +405,7 @@ fn settings(page: &mut Page, table: &SyncTable) {
     if table.settings.is_empty() {
         return;
     }
-    page.heading("Settings of programs, and the median of a commit with each");
+    page.heading("Program settings, and the median of a commit with each");
     let mut program = "";
     for setting in &table.settings {
         if setting.program != program {
@@ -485,7 +485,7 @@ mod tests {
     fn the_first_sentence_names_the_best_method_and_those_as_fast() {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, do not differ for sure, with 5.46k"), "{text}");
+        assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, cannot be distinguished, with 5.46k"), "{text}");
     }
 
     #[test]
@@ -498,7 +498,7 @@ mod tests {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains("PostgreSQL: keep wal_sync_method=fdatasync."), "{text}");
         let redis = "Redis, where nothing may be lost: appendfsync always, 401 us [389..413] a commit. appendfsync everysec: its \
-                     default: a power cut takes the last second.";
+                     default: a power cut loses the last second.";
         assert!(flat.contains(redis) && !flat.contains("Set appendfsync"), "{text}");
     }
 
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn markdown_has_a_table_for_each_question() {
         let text = render(&report(), Format::Markdown, &Style::plain(80));
-        for title in ["### Methods", "### Size of a commit", "### Committers", "### Where it goes", "### New files"] {
+        for title in ["### Methods", "### Size of a commit", "### Concurrent", "### Where commits", "### New files"] {
             assert!(text.contains(title), "{title}: {text}");
         }
         assert!(text.contains("| PostgreSQL | wal\\_sync\\_method=fdatasync | keep | 183 us"), "{text}");

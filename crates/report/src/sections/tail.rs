@@ -10,11 +10,11 @@ use crate::words;
 /// Columns of the table.
 const LABEL: usize = 20;
 const CELL: usize = 12;
-const NOTE: &str = "The slowest 0.1 %, at least ten, and what they spent their time on, each looked at on its own: asleep \
-                    until the disk, or a thread of the kernel that writes to it for them, was done; at work in the \
-                    kernel; waiting for a processor of this machine. Not of steps with several requests in flight.";
+const NOTE: &str = "How the slowest 0.1 % (at least ten), each examined on its own, spent their time: asleep until the \
+                    disk, or a kernel thread that writes to it for them, was done; at work in the kernel; waiting for \
+                    a processor of this machine. Steps with several requests in flight are left out.";
 
-/// Label, count and shares of each kind of operation that was looked at.
+/// Label, count and shares of each kind of operation that was examined.
 fn rows(report: &Report) -> Vec<(String, [String; 4])> {
     let streams = report.summary.steps.iter().flat_map(|step| step.streams.iter().map(move |stream| (step, stream)));
     let looked_at = streams.filter_map(|(step, stream)| Some((step, stream, stream.tail?)));

@@ -28,7 +28,7 @@ pub(crate) struct Classes<'a> {
     pub(crate) report: &'a Report,
 }
 
-/// Whether the classes are what a run answers with: always where some were judged, and of a check also where none could be.
+/// Whether the classes are the answer of a run: whenever some were judged, and for a check even if none could be.
 pub(crate) fn are_the_answer(report: &Report) -> bool {
     let is_without = words::is_check(report) && (report.no_disk().is_some() || report.criteria.is_empty());
     !report.verdicts.is_empty() || is_without
@@ -200,12 +200,12 @@ fn markdown(text: &mut String, report: &Report) {
     }
 }
 
-/// Writes a line for each class: its grade, the figure that decided, and the bound that it is held against.
+/// Writes a line for each class: its grade, the figure that decided, and the bound that it is compared with.
 ///
-/// The figures stand without their intervals: the grade is by these, and the whole report has them.
+/// The figures are shown without their intervals: the grade allows for these, and the whole report has them.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
     let length = |verdict: &Verdict| verdict.title.chars().count().min(TITLE_MAX);
-    // What `--only` adds to a title is no reason to push all figures to the right.
+    // A title that `--only` made longer must not push all figures to the right.
     let longest = report.verdicts.iter().map(length).filter(|length| *length <= ALIGNED_MAX).max().unwrap_or(0);
     let column = TITLE + longest + 2;
     for verdict in &report.verdicts {
@@ -229,7 +229,7 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
 /// The row of single reads.
 const READS: &str = "one read at a time";
 
-/// Writes the row of single reads, which has words of its own: what each request waits for that comes alone.
+/// Writes the row of single reads, which has words of its own: how long a request waits that is alone on the disk.
 fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     let Some(metric) = metric(&reads.metric) else { return };
     let figure = reads.figure.map_or_else(|| "not measured".to_owned(), |figure| words::known(metric.unit, &figure));
@@ -251,7 +251,7 @@ fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     page.line(&format!("  {word}{:gap$}{READS:<width$}{figure}", ""));
 }
 
-/// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`; and which is open beside it.
+/// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`; and which criterion is still open.
 fn decided_by(verdict: &Verdict) -> String {
     let decided = words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged));
     let open = verdict.judged.iter().find(|judged| judged.grade == Grade::NotResolved);
@@ -306,7 +306,7 @@ pub(crate) fn figure_parts(judged: &Judged) -> (String, String) {
     let value = match judged.figure {
         None => "not measured".to_owned(),
         Some(_) if !is_known(judged) => "too few to say".to_owned(),
-        // Another grade is possible: what the figure may be belongs to the answer.
+        // Another grade is possible, so the range of the figure belongs to the answer.
         Some(figure @ Estimate { value: Some(_), low: Some(low), high: Some(high), .. })
             if metric.name != "stall_longest_ns"
                 && [criterion.pass, criterion.fail]
@@ -330,7 +330,7 @@ pub(crate) const fn color(grade: Grade) -> &'static str {
     }
 }
 
-/// Returns the same of what single reads are like: by where their whole interval lies.
+/// Returns the same for single reads: by where their whole interval lies.
 pub(crate) fn color_of_reads(reads: &Impression) -> &'static str {
     let Some((first, last)) = reads.bounds.first().zip(reads.bounds.last()) else { return "open" };
     match reads.figure.filter(|_| reads.word.is_some()) {
@@ -346,7 +346,7 @@ fn open_in_short(why: &str) -> &str {
     const SHORT: [(&str, &str); 9] = [
         ("processor", "busy machine"),
         ("else used", "other traffic"),
-        ("cache answered", "a cache"),
+        ("a cache", "a cache"),
         ("barriers", "not durable"),
         ("no flush", "not durable"),
         ("not those of a disk", "no disk"),

@@ -56,7 +56,7 @@ fn commit(figures: &mut Vec<KeyFigure>, step: &StepSummary, stream: &StreamSumma
     };
     let writers = if io.numjobs == 1 { String::new() } else { format!(", {} writers", io.numjobs) };
     let what = |title: &str| format!("{}: {title} of {} {write}{writers}", step.name, size(io));
-    // Requests at their own times are too few for a tail, but in a long run.
+    // Requests that arrive at their own times are too few for a tail, except in a long run.
     if !io.arrival.is_open() || stream.lat_p99_ns.is_resolved() {
         figures.push(KeyFigure { estimate: stream.lat_p99_ns, what: what("p99") });
     }

@@ -1,4 +1,4 @@
-//! Jobs on files: fills their defaults, refuses contradictory keys, and checks that the filesystem has room for so
+//! Jobs on files: fills their defaults, refuses contradictory keys, and checks that the filesystem has room for that
 //! many.
 
 use anyhow::Result;
@@ -29,7 +29,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
     let ops = job.ops.clone().unwrap_or_else(|| FilesWork::default().ops);
     let blocks = ops.iter().any(|op| op.is_block());
     if ops.is_empty() || (blocks && !ops.iter().all(|op| op.is_block())) {
-        return refuse("ops lists operations on many files or on one large file, not both".to_owned());
+        return refuse("ops must list operations either on many files or on one large file".to_owned());
     }
     if !job.sync.is_none() {
         return durable(name, job);
@@ -55,7 +55,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
         return refuse(format!("a file of {} is smaller than a chunk of {chunk}", job.size));
     }
     if !blocks && job.count == 0 {
-        return refuse("there is nothing to do with 0 files".to_owned());
+        return refuse("count must be at least 1".to_owned());
     }
     Ok(FilesWork {
         size: job.size,
@@ -89,13 +89,15 @@ fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
         ("seeks", seeks.is_some()),
     ];
     if let Some((key, _)) = others.iter().find(|(_, given)| *given) {
-        return refuse(format!("with sync, files are made and removed one at a time; leave out {key} or sync"));
+        return refuse(format!("with sync, files are created and removed one at a time; leave out {key} or sync"));
     }
     if *size > CHUNK_MAX {
-        return refuse(format!("each of the files is written at once: at most {CHUNK_MAX}, not {size}"));
+        return refuse(format!(
+            "with sync, each file is written in one piece: size must be at most {CHUNK_MAX}, not {size}"
+        ));
     }
     if *count == 0 {
-        return refuse("there is nothing to do with 0 files".to_owned());
+        return refuse("count must be at least 1".to_owned());
     }
     Ok(FilesWork { size: *size, count: *count, sync: *sync, ..FilesWork::default() })
 }
@@ -116,7 +118,7 @@ pub(super) fn in_order(steps: &[StepPlan]) -> Result<()> {
                 _ => {
                     let maker = if op.is_block() { FileOp::BlockWrite } else { FileOp::Create };
                     let (name, op, maker) = (&step.name, op.name(), maker.name());
-                    let message = format!("{name}: {op} needs files, and no step before it has made any ({maker})");
+                    let message = format!("{name}: {op} needs files, but no earlier step creates any ({maker})");
                     return Err(Problem::usage(message).into());
                 }
             }
@@ -150,8 +152,8 @@ pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "not enough inodes in {}: the test needs {most}, and {usable} may be used ({} free, of which {leave} stay \
-         free); remove files there, or ask for fewer",
+        "not enough inodes in {}: the test needs {most}, but only {usable} may be used ({} are free, and {leave} must \
+         stay free); remove files there, or ask for fewer",
         place.path.display(),
         inodes.available
     );
@@ -182,15 +184,15 @@ mod tests {
     #[test]
     fn keys_out_of_range_are_refused_by_name() {
         for (keys, word) in [
-            ("size = \"4k\"\ncount = 0", "0 files"),
+            ("size = \"4k\"\ncount = 0", "count must be at least 1"),
             ("size = \"4k\"\nsize_min = \"8k\"\ncount = 1", "larger than the largest"),
             ("size = \"4k\"\ncount = 1\nworkers = 0", "workers"),
             ("size = \"4k\"\ncount = 1\nchunk = \"1GiB\"", "chunk"),
-            ("size = \"4k\"\ncount = 1\nops = [\"create\", \"seek\"]", "not both"),
+            ("size = \"4k\"\ncount = 1\nops = [\"create\", \"seek\"]", "either on many files"),
             ("size = \"4k\"\ncount = 1\nops = [\"block_write\"]", "smaller than a chunk"),
             ("size = \"4k\"\ncount = 1\nsync = \"fsync\"\nworkers = 4", "leave out workers"),
-            ("size = \"5GiB\"\ncount = 1\nsync = \"fsync\"", "written at once"),
-            ("size = \"4k\"\ncount = 0\nsync = \"fsync\"", "0 files"),
+            ("size = \"5GiB\"\ncount = 1\nsync = \"fsync\"", "written in one piece"),
+            ("size = \"4k\"\ncount = 0\nsync = \"fsync\"", "count must be at least 1"),
         ] {
             let error = job(keys).unwrap_err().to_string();
             assert!(error.starts_with("a: ") && error.contains(word), "{error}");

@@ -20,7 +20,7 @@ const READ_IOPS: f64 = 500.0;
 
 const SUFFIX: &str = "-load";
 
-/// Returns the name of the job whose copy has this name; `None` if it is no copy.
+/// Returns the name of the job whose copy has this name; `None` if it is not a copy.
 pub(super) fn original(name: &str) -> Option<&str> {
     name.strip_suffix(SUFFIX)
 }

@@ -30,7 +30,7 @@ const OWN_SIZE: Bytes = Bytes::mib(16);
 const RAMP_NS_MAX: u64 = 250_000_000;
 /// Most workers and bytes of buffers: more are surely a mistake in a suite, and would exhaust the machine.
 const NUMJOBS_MAX: u32 = 1024;
-/// Most visits: each opens its files anew.
+/// Most visits: each opens its files again.
 const VISITS_MAX: u32 = 1000;
 const BUFFERS_MAX: u64 = 1 << 30;
 
@@ -73,7 +73,7 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     check_names(spec, &loaded)?;
     for job in spec.suite.job.iter().chain(&loaded) {
         if !wanted(spec, &job.name) {
-            // A step of another effort is no part of this run: it is listed as skipped only if it was requested.
+            // A step of another effort is not part of this run: it is listed as skipped only if it was requested.
             if job.runs_at(spec.effort) {
                 let why = Skipped::because(&job.name, "left out by --only");
                 plan.skipped.push(Skipped { left_out: true, ..why });
@@ -82,7 +82,7 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         }
         if !job.runs_at(spec.effort) {
             if !spec.only.is_empty() {
-                plan.skipped.push(Skipped::because(&job.name, "runs with --full only"));
+                plan.skipped.push(Skipped::because(&job.name, "runs only with --full"));
             }
             continue;
         }
@@ -145,20 +145,20 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
         return Ok(Vec::new());
     }
     // Those limited to one effort test a single property on a quiet disk; those that come at their own rate do not
-    // ask for what the disk can do.
+    // test what the disk can do.
     let commits = |job: &&Job| {
         let is_committing = job.sync.is_some_and(Sync::commits) && job.rate_iops.is_none();
         is_committing && job.effort.is_none() && job.with_load != Some(true)
     };
     let copies: Vec<Job> = spec.suite.job.iter().filter(commits).map(load::copy).collect();
     if copies.is_empty() {
-        let message = format!("--with-load measures commits again under load, and {} has none", spec.suite.name);
+        let message = format!("--with-load measures commits again under load, but {} has no commits", spec.suite.name);
         return Err(Problem::usage(message).into());
     }
     Ok(copies)
 }
 
-/// Names of a long list that a refusal gives.
+/// Most names of a long list that an error message gives.
 const NAMES_MAX: usize = 16;
 
 fn check_names(spec: &Spec, loaded: &[Job]) -> Result<()> {
@@ -240,7 +240,7 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
 fn check_ranges(job: &Job) -> Result<()> {
     let refuse = |why: String| Err(Problem::usage(format!("{}: {why}", job.name)).into());
     if let Some(share) = job.rwmixread.filter(|share| *share > 100) {
-        return refuse(format!("rwmixread is a share of reads in percent, not {share}"));
+        return refuse(format!("rwmixread is the percentage of reads, at most 100, not {share}"));
     }
     if let Some(percentile) = job.stop_percentile.filter(|percentile| !(*percentile > 0.0 && *percentile < 100.0)) {
         return refuse(format!("stop_percentile must be between 0 and 100, not {percentile}"));
@@ -251,7 +251,7 @@ fn check_ranges(job: &Job) -> Result<()> {
         }
         let disturbs = job.files.is_some() || job.sync == Some(Sync::EndFsync) || job.with_load == Some(true);
         if visits > 1 && disturbs {
-            let what = "a job on files, under load, or with one fsync at its end, is measured in one visit";
+            let what = "a job on files, under load, or with one fsync at its end can have only one visit";
             return refuse(what.to_owned());
         }
     }
@@ -264,7 +264,7 @@ fn check_ranges(job: &Job) -> Result<()> {
     let in_flight = u64::from(job.iodepth.unwrap_or(1).max(1)) * u64::from(numjobs);
     if in_flight.checked_mul(block).is_none_or(|bytes| bytes > BUFFERS_MAX) {
         let (block, most) = (Bytes(block), Bytes(BUFFERS_MAX));
-        return refuse(format!("{in_flight} requests of {block} in flight need more memory than {most}"));
+        return refuse(format!("{in_flight} requests of {block} in flight need more than {most} of memory"));
     }
     Ok(())
 }
@@ -413,7 +413,7 @@ fn writes_per_sync(job: &Job, rw: Rw) -> Result<u32> {
     let refuse = |why: &str| Err(Problem::usage(format!("{}: {why}", job.name)).into());
     match job.writes_per_sync {
         None | Some(1) => Ok(1),
-        Some(0) => refuse("writes_per_sync is at least 1"),
+        Some(0) => refuse("writes_per_sync must be at least 1"),
         Some(_) if !job.sync.unwrap_or_default().commits() => {
             refuse("writes_per_sync needs a sync that follows writes, such as fdatasync")
         }
@@ -433,8 +433,8 @@ fn data(job: &Job, rw: Rw) -> Result<Data> {
         (true, None, None) | (false, Some(100), None) => Data::Zeros,
         (false, Some(percent), None) if percent < 100 => Data::Compressible { percent },
         (false, None, Some(100)) => Data::Repeated,
-        (false, Some(_), None) => return refuse("buffer_compress_percentage is at most 100"),
-        (false, None, Some(_)) => return refuse("dedupe_percentage is 0 or 100: one block again and again"),
+        (false, Some(_), None) => return refuse("buffer_compress_percentage must be at most 100"),
+        (false, None, Some(_)) => return refuse("dedupe_percentage must be 0, or 100 for the same block every time"),
         _ => return refuse("choose one of zero_buffers, buffer_compress_percentage and dedupe_percentage"),
     };
     // Reads put the file's data into the buffers that are written next.
@@ -482,8 +482,8 @@ mod tests {
     #[test]
     fn figures_that_would_exhaust_the_machine_are_refused_by_name() {
         for (keys, word) in [
-            ("iodepth = 4_000_000", "more memory"),
-            ("bs = \"8GiB\"", "more memory"),
+            ("iodepth = 4_000_000", "of memory"),
+            ("bs = \"8GiB\"", "of memory"),
             ("numjobs = 5000", "numjobs"),
             ("rwmixread = 101", "rwmixread"),
             ("stop_percentile = 100.0", "stop_percentile"),

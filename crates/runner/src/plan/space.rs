@@ -8,7 +8,7 @@ use crate::place::Place;
 use qd1_model::{Problem, ProblemKind, Subject};
 
 /// Space left free, unless the user says how much, is a tenth of the filesystem and at most this. It is for what other
-/// programs write during the run: on a large filesystem a tenth would refuse a test of 1 GiB beside 20 free ones.
+/// programs write during the run: on a large filesystem a tenth would refuse a test of 1 GiB although 20 GiB are free.
 const LEAVE_FREE_MAX: u64 = 4 << 30;
 /// Bounds for the most that a step may write: no disk is faster than this rate, and no request than this time.
 const WRITE_RATE_MAX: u64 = 8 << 30;
@@ -27,7 +27,7 @@ pub(super) fn writes_max(step: &StepPlan) -> u64 {
         Work::App(_) => 0,
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => {
-            // It is measured again where its ramp used it up.
+            // It is measured again if its ramp used it up.
             let times = if step.stop.ramp_ns > 0 { 2 } else { 1 };
             let once = fill(io).saturating_add((io.io_size.0 as f64 * share_max(io)) as u64);
             once.saturating_mul(times)
@@ -53,7 +53,8 @@ fn fill(io: &IoWork) -> u64 {
     if io.file == FileUse::Own { io.size.0.saturating_mul(u64::from(io.numjobs)) } else { 0 }
 }
 
-/// Returns the largest share of the requests that are writes: each is drawn for itself, so a little more than asked for.
+/// Returns the largest share of the requests that are writes: each is drawn independently, so a little more than
+/// requested.
 fn share_max(io: &IoWork) -> f64 {
     let share = 1.0 - f64::from(io.rwmixread) / 100.0;
     if share < 1.0 { (1.1 * share).min(1.0) } else { 1.0 }
@@ -78,15 +79,15 @@ impl Space {
         if needed.saturating_add(leave) > total {
             let [needed, total, leave, free] = [needed, total, leave, free].map(Bytes);
             return format!(
-                "needs {needed}, and {leave} have to stay free (--leave-free): more than the {total} of this filesystem, of \
-                 which {free} are free; choose a larger one"
+                "needs {needed}, and {leave} must stay free (--leave-free): more than the {total} of this filesystem, \
+                 of which {free} are free; choose a larger one"
             );
         }
         let [missing, needed, usable, free, leave] =
             [needed.saturating_add(leave).saturating_sub(free), needed, usable, free, leave].map(Bytes);
         format!(
-            "needs {needed}, and {usable} may be used: {free} are free, and {leave} have to stay free (--leave-free); free \
-             {missing} more"
+            "needs {needed}, but only {usable} may be used: {free} are free, and {leave} must stay free \
+             (--leave-free); free {missing} more"
         )
     }
 }
@@ -129,9 +130,9 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
     let path = place.path.display();
     let gib = usable >> 30;
     let hint = match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-        // Its file has to be twice as large as the memory that it says there is.
+        // Its file has to be twice as large as the memory given by --ram.
         true if plan.subject == Subject::Bonnie && gib >= 2 => {
-            format!(", or let bonnie's file be smaller: --size {gib}G --ram {}G", gib / 2)
+            format!(", or make bonnie's file smaller: --size {gib}G --ram {}G", gib / 2)
         }
         true if usable > 0 => ", or ask for fewer or smaller files (qd1 meta --help)".to_owned(),
         false if size_given && usable >= own.saturating_add(super::SIZE_MIN) => {
@@ -139,14 +140,14 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
         }
         _ => String::new(),
     };
-    // Where no size was asked for, the least would do.
+    // If no size was requested, the smallest would do.
     let needed = if !size_given && shared > 0 { own.saturating_add(super::SIZE_MIN) } else { needed };
     let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
-/// Lets steps that have a file of their own have less of it: half of what is left beside the files that other steps keep and the
-/// least shared one.
+/// Makes the own files of steps smaller: half of what the files that other steps keep, and the smallest shared file,
+/// leave of the space.
 fn write_less(plan: &mut Plan, usable: u64) {
     let kept: u64 = plan.steps.iter().filter(|step| step.visits > 1).map(StepPlan::space).sum();
     let most = usable.saturating_sub(kept.saturating_add(super::SIZE_MIN)) / 2;
@@ -156,7 +157,7 @@ fn write_less(plan: &mut Plan, usable: u64) {
         let block = u64::from(io.block_max());
         let size = Bytes((most / u64::from(io.numjobs.max(1)) / block).max(1) * block);
         if io.file != FileUse::Shared && io.size > size {
-            // One that is written once is written once all the same.
+            // A file that is written once is still written once.
             io.io_size = if io.io_size == io.size { size } else { io.io_size };
             io.size = size;
             step.writes_max.0 -= before - writes_max(step);
@@ -170,7 +171,7 @@ mod tests {
 
     /// It said "free 784 MiB more" where 120 MiB more than that were missing.
     #[test]
-    fn what_is_to_be_freed_counts_what_stays_free() {
+    fn the_space_to_free_includes_what_must_stay_free() {
         let mib = |number: u64| number << 20;
         let space = Space { free: mib(904), leave: mib(1024), usable: 0, total: mib(8192) };
         let small = Space { total: mib(1536), ..space };

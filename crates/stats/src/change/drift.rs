@@ -1,20 +1,20 @@
 //! Drift: a figure that creeps, instead of stepping, over a whole step.
 //!
 //! Slope: the median of the slopes of all pairs of points (Theil 1950; Sen 1968) of the logarithm against time, on at
-//! most [`POINTS`] block medians; up to 29 % wild points do not move it. Its 95 % interval: residuals are drawn anew
-//! in blocks (moving block bootstrap, Kunsch 1989) and the slope is taken [`REPEATS`] times. Blocks are as
-//! long as the dependence asks (n^(1/3) times the variance inflation, at most an eighth). A short, strongly dependent
-//! series has too few blocks for that to be wide enough, so the interval is at least that of a regression with the
-//! long-run variance of the residuals ([`crate`]).
+//! most [`POINTS`] block medians; up to 29 % wild points do not move it. Its 95 % interval: residuals are resampled in
+//! blocks (moving block bootstrap, Kunsch 1989) and the slope is taken [`REPEATS`] times. Blocks are as long as the
+//! dependence requires (n^(1/3) times the variance inflation, at most an eighth). A short, strongly dependent series
+//! has too few blocks for this to be wide enough, so the interval is at least that of a regression with the long-run
+//! variance of the residuals ([`crate`]).
 
 use super::segment::inflation;
 use super::trace::median;
 use crate::long_run::long_run;
 use crate::random::Random;
 
-/// Most points a slope is taken from.
+/// Largest number of points from which a slope is computed.
 const POINTS: usize = 64;
-/// Fewest.
+/// Smallest number of points.
 const POINTS_MIN: usize = 24;
 /// Repeats of the bootstrap.
 const REPEATS: usize = 199;
@@ -30,9 +30,9 @@ pub struct Drift {
     pub high: f64,
 }
 
-/// Drift of `values`, logarithms at equal distances; `None` if they are few, or move over the whole by less than `least`
-/// (a logarithm) or than `certain` half widths of the interval. The bootstrap is left out where the regression's
-/// interval, which is the least, is too wide for that: it is what takes time.
+/// Drift of `values`, logarithms at equal distances; `None` if they are few, or move over the whole by less than
+/// `least` (a logarithm) or than `certain` half widths of the interval. The bootstrap is skipped if the regression's
+/// interval, which is the minimum, is too wide for that: it takes the most time.
 pub(super) fn drift(values: &[f64], least: f64, certain: f64) -> Option<Drift> {
     let merge = values.len().div_ceil(POINTS).max(1);
     let y: Vec<f64> = values.chunks_exact(merge).map(|chunk| median(&mut chunk.to_vec())).collect();
@@ -84,7 +84,7 @@ fn slope_of(y: &[f64]) -> f64 {
     median(&mut slopes)
 }
 
-/// What the line through the medians leaves, with median 0.
+/// The residuals of the line through the medians, with median 0.
 fn residuals_of(y: &[f64], slope: f64) -> Vec<f64> {
     let mut left: Vec<f64> = y.iter().enumerate().map(|(i, v)| v - slope * i as f64).collect();
     let middle = median(&mut left.clone());

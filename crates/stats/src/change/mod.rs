@@ -1,9 +1,10 @@
-//! How a step went over time: changes of level, drift, what recurs at a fixed period, and whether it settled.
+//! The course of a step over time: changes of level, drift, anything that recurs at a fixed period, and whether it
+//! settled.
 //!
-//! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
-//! [`periodic()`] what recurs, [`steady_state`] the steady state, without which no rate may be called sustained. The
-//! methods, their assumptions and their errors are in docs/method.md; the `truth` crate measures those on simulated
-//! disks.
+//! The only input is the intervals of a step. [`courses`] gives changes and drift of each kind of operation,
+//! [`periodic()`] anything that recurs, [`steady_state`] the steady state, without which no rate may be called
+//! sustained. The methods, their assumptions and their errors are in docs/method.md; the `truth` crate measures those
+//! on simulated disks.
 
 mod drift;
 mod periodic;
@@ -26,43 +27,43 @@ use trace::{CLASSES, Trace};
 /// One step has as many parameters as a line, so the better fit is reported; each further step must improve it by this
 /// share.
 const STEP_EARNS: f64 = 0.05;
-/// Least drift reported, over the whole step: a tenth.
+/// Smallest drift reported, over the whole step: a tenth.
 const DRIFT_MIN: f64 = 0.095;
-/// Half widths of its 95 % interval by which a drift must differ from none: two figures of each kind of operation are
-/// looked at in every step, and a false one should be rarer than one in a hundred steps.
+/// Half widths of its 95 % interval by which a drift must differ from zero: two figures of each kind of operation are
+/// examined in every step, and a false one should be rarer than one in a hundred steps.
 const CERTAIN: f64 = 1.7;
 
-/// Returns where a few dozen logarithms go to another level, rising: the first of each new level. `doubt` is the chance of
-/// such a step in an unchanged series that is accepted for each.
+/// Returns where a few dozen logarithms change their level, in rising order: the first of each new level. `doubt` is
+/// the chance of such a step in an unchanged series that is accepted for each.
 #[must_use]
 pub fn steps_of_few(logarithms: &[f64], doubt: f64) -> Vec<usize> {
     points::confirmed_of_few(logarithms, doubt).iter().map(|found| found.at).collect()
 }
 
-/// How one kind of operation went.
+/// The course of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Which.
+    /// Which kind.
     pub class: OpClass,
     /// Changes of level, in time order.
     pub changes: Vec<Change>,
-    /// Drift of the rate, where no changes explain it.
+    /// Drift of the rate, if no changes explain it.
     pub rate_drift: Option<Drift>,
     /// Drift of the median latency, likewise.
     pub latency_drift: Option<Drift>,
 }
 
-/// How a step went.
+/// The course of a step.
 #[derive(Clone, Debug)]
 pub struct StepCourse {
-    /// What recurred.
+    /// Anything that recurred.
     pub returning: Option<Periodic>,
     /// The course of each kind of operation.
     pub courses: Vec<Course>,
 }
 
 impl StepCourse {
-    /// Of the intervals of a step.
+    /// From the intervals of a step.
     #[must_use]
     pub fn of(intervals: &[Interval]) -> Self {
         let returning = periodic(intervals);
@@ -95,13 +96,13 @@ fn course(intervals: &[Interval], trace: &Trace, class: OpClass, returning: Opti
     let latency_drift = confirmed_drift(&trace.medians());
     let drifts = rate_drift.is_some() || latency_drift.is_some();
     if drifts {
-        // Steps were fitted to a slope.
+        // The steps were fitted to a slope.
         changes.clear();
     }
     Course { class, changes, rate_drift, latency_drift }
 }
 
-/// The drift of `values`, where it is beyond doubt, large enough to report, and a line describes them as well as steps
+/// The drift of `values`, if it is beyond doubt and large enough to report, and a line describes them as well as steps
 /// do.
 fn confirmed_drift(values: &[f64]) -> Option<Drift> {
     let found = drift::drift(values, DRIFT_MIN, CERTAIN)?;

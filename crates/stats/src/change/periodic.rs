@@ -1,18 +1,18 @@
-//! What recurs at a fixed period: stalls (journal commits every five seconds, writeback) and swings of the rate.
+//! Anything that recurs at a fixed period: stalls (journal commits every five seconds, writeback) and swings of the
+//! rate.
 //!
 //! *Stalls*, by the spacing of slow episodes. An interval is slow if its longest latency is among the K longest of the
 //! step and at least half as long again as usual; slow intervals next to each other are one episode. For a trial period
 //! P the episodes have phases; if m of K lie within an arc of the share w of the circle, the chance of that for
 //! episodes at random is at most K C(K-1, m-1) w^(m-1) (one of them begins the arc, m - 1 others follow). Times the
-//! number of trials of K, P and m that is a bound on false alarms which holds whatever was looked at. Two episodes in
-//! one cycle count once, so bursts are no evidence; most cycles must hold one, so that no fraction of the period is
-//! reported. The bound assumes independent phases: it does not hold for a slowness that is regular by itself without a
-//! period.
+//! number of trials of K, P and m that is a bound on false alarms that holds whatever was examined. Two episodes in one
+//! cycle count once, so bursts are not evidence; most cycles must hold one, so that no fraction of the period is
+//! reported. The bound assumes independent phases: it does not hold for slowness that is regular without a period.
 //!
 //! *Swings*, by a periodogram (Lomb 1976, Scargle 1982) of the ranks of rate and of median latency, so that wild points
 //! do not count. Its power is divided by the larger of the local median and an AR(1) spectrum (as in Schulz and
-//! Mudelsee's REDFIT, 2002); what is left is exponential where there is no period, and a sum over 1 or 3 harmonics is
-//! gamma distributed. The tail, times the frequencies tried, bounds the false alarms.
+//! Mudelsee's REDFIT, 2002); the rest is exponential if there is no period, and a sum over 1 or 3 harmonics is gamma
+//! distributed. The tail, times the frequencies tried, bounds the false alarms.
 //!
 //! Blind below three intervals: a limiter that works in slices of 100 ms is seen in the latencies, not here.
 
@@ -25,7 +25,7 @@ use statrs::function::gamma::gamma_ur;
 use super::trace::{CLASSES, Trace, median, of_class};
 use crate::long_run::t_975;
 
-/// Most intervals looked at, from the end: two minutes.
+/// Largest number of intervals examined, from the end: two minutes.
 const INTERVALS_MAX: usize = 1200;
 /// Length of a time slot of a whole run, ns.
 const SLOT_NS: u64 = 100_000_000;
@@ -39,15 +39,15 @@ const SLOWEST: [usize; 7] = [5, 8, 12, 20, 32, 50, 80];
 const SHARES: [f64; 3] = [1.0, 0.8, 0.6];
 /// Share of the cycles that must hold an episode.
 const OCCUPIED_MIN: f64 = 0.6;
-/// An interval counts as slow from this logarithm of its longest latency over the usual one: half as long again.
+/// An interval counts as slow from this logarithm of its longest latency divided by the usual one: half as long again.
 const SLOW_MIN: f64 = 0.405;
-/// Largest false-alarm bound of stalls, and of swings, whose bound rests on an estimated spectrum.
+/// Largest false-alarm bound of stalls, and of swings, whose bound is based on an estimated spectrum.
 const ALARM_STALLS: f64 = 1e-3;
 const ALARM_SWING: f64 = 1e-5;
-/// Fewest cycles of a swing, and its least size: logarithm of the highest over the lowest eighth of a period.
+/// Fewest cycles of a swing, and its smallest size: logarithm of the highest over the lowest eighth of a period.
 const CYCLES_MIN: f64 = 6.0;
 const SWING_MIN: f64 = 0.095;
-/// Power over the noise's from which a longer period is taken for the true one.
+/// Power, divided by that of the noise, from which a longer period is taken for the true one.
 const HARMONIC_MIN: f64 = 8.0;
 /// Neighbours on each side over which the median of the power is taken.
 const NEIGHBOURS: usize = 40;
@@ -84,12 +84,12 @@ pub struct Periodic {
     pub cycles: usize,
     /// What it is.
     pub recurrence: Recurrence,
-    /// Bound on the chance of finding this where there is no period.
+    /// Bound on the chance of finding this if there is no period.
     pub false_alarm: f64,
 }
 
-/// Finds what recurs in `intervals` at a fixed period: stalls if there are any, else a swing; nothing in the visits of a
-/// step, for which see [`stalls_of_run`].
+/// Finds anything that recurs in `intervals` at a fixed period: stalls if there are any, else a swing; nothing in the
+/// visits of a step, for which see [`stalls_of_run`].
 #[must_use]
 pub fn periodic(intervals: &[Interval]) -> Option<Periodic> {
     let part = &intervals[intervals.len().saturating_sub(INTERVALS_MAX)..];
@@ -102,8 +102,8 @@ pub fn periodic(intervals: &[Interval]) -> Option<Periodic> {
     found.or_else(|| swing(part))
 }
 
-/// Finds stalls that recur at a fixed period in steps whose visits take turns: each saw only some of them, all together
-/// saw most. Times are those of the run.
+/// Finds stalls that recur at a fixed period in steps whose visits take turns: each saw only some of them, but together
+/// they saw most. Times are those of the run.
 #[must_use]
 pub fn stalls_of_run(steps: &[StepRecord]) -> Option<Periodic> {
     let visited = || steps.iter().filter(|step| has_gaps(&step.intervals));
@@ -136,7 +136,7 @@ struct Episode {
     latency_ns: f64,
 }
 
-/// Logarithm of each interval's longest latency over the usual one of its class, and that latency; nothing where
+/// Logarithm of each interval's longest latency divided by the usual one of its class, and that latency; nothing if
 /// nothing completed.
 fn slowness(intervals: &[Interval]) -> Vec<Option<(f64, f64)>> {
     let usual = CLASSES.map(|class| {
@@ -217,7 +217,8 @@ fn stalls(slowness: &[Option<(f64, f64)>], slot_ns: f64, start_ns: impl Fn(usize
     Some(fitted)
 }
 
-/// The arc at `period` with the least chance, if that is below `least`. `order` is room for the phases of the episodes.
+/// The arc at `period` with the smallest chance, if that is below `least`. `order` is room for the phases of the
+/// episodes.
 fn arc_of(set: &[Episode], period: f64, least: f64, order: &mut Vec<(f64, usize)>) -> Option<Arc> {
     let total = set.len();
     order.clear();
@@ -226,7 +227,8 @@ fn arc_of(set: &[Episode], period: f64, least: f64, order: &mut Vec<(f64, usize)
     let phase = |rank: usize| if rank < total { order[rank].0 } else { order[rank - total].0 + 1.0 };
     let log_ways = |of: usize| (total as f64).ln() + ln_binomial(total as u64 - 1, of as u64 - 1);
     let log_chance = |of: usize, width: f64| log_ways(of) + (of - 1) as f64 * width.ln();
-    // The width of an arc of so many from which on it is no less likely: thousands of arcs are looked at, and few kept.
+    // The width of an arc with this many from which it is not less likely: thousands of arcs are examined, and few are
+    // kept.
     let widest = |of: usize, least: f64| ((least - log_ways(of)) / (of - 1) as f64).exp().min(0.5);
     let beside = 1.0 / period;
     let mut best: Option<Arc> = None;
@@ -271,7 +273,7 @@ fn fit_line(arc: &Arc) -> Option<Periodic> {
     let period = products / squares;
     let left: f64 =
         cycles.iter().zip(&arc.members).map(|(c, e)| (e.at - mean_at - period * (c - mean_cycle)).powi(2)).sum();
-    // A time is known to an interval, which adds 1/12 to its variance.
+    // A time is known to within an interval, which adds 1/12 to its variance.
     let half = t_975(count - 2.0) * ((left / (count - 2.0) + 1.0 / 12.0) / squares).sqrt();
     Some(Periodic {
         period_ns: period,
@@ -325,7 +327,7 @@ fn swing_of(values: &[f64]) -> Option<Periodic> {
         }
     }
     let (chance, strongest) = best.filter(|(chance, _)| *chance <= ALARM_SWING)?;
-    // A sharp return has strong harmonics: the longest period of which the strongest is one is the period.
+    // A sharp recurrence has strong harmonics: the period is the longest one of which the strongest is a harmonic.
     let whole = |part: &usize| {
         let near = strongest.div_ceil(*part);
         (near.max(2) - 1..=near).filter(|k| *k as f64 >= least).max_by(|a, b| excess[a - 1].total_cmp(&excess[b - 1]))
@@ -336,7 +338,8 @@ fn swing_of(values: &[f64]) -> Option<Periodic> {
         .map(|i| frequency(f64::from(i) / 20.0))
         .max_by(|a, b| power_at(&ranks, *a).total_cmp(&power_at(&ranks, *b)))?;
     let factor = fold(values, peak).exp();
-    // A frequency is known to sqrt(6) / (pi T sqrt(z)) / 2 (Bretthorst 1988), z being the power over the noise's.
+    // A frequency is known to within sqrt(6) / (pi T sqrt(z)) / 2 (Bretthorst 1988), where z is the power divided by
+    // that of the noise.
     let error = 1.96 * 6f64.sqrt() / (std::f64::consts::PI * count as f64 * (2.0 * excess[k - 1]).sqrt());
     (factor >= SWING_MIN.exp()).then(|| Periodic {
         period_ns: 1.0 / peak,
@@ -357,7 +360,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(|v| 0.5 * rank(v) as f64 / values.len() as f64 - 0.5).collect()
 }
 
-/// Power of `values` at `frequency` (per point): of white noise, its variance.
+/// Power of `values` at `frequency` (per point): for white noise, its variance.
 fn power_at(values: &[f64], frequency: f64) -> f64 {
     let (turn_sin, turn_cos) = (TAU * frequency).sin_cos();
     let (mut sin, mut cos, mut re, mut im) = (0.0, 1.0, 0.0, 0.0);
@@ -377,7 +380,7 @@ fn red_noise(values: &[f64]) -> impl Fn(f64) -> f64 {
     move |f| power * (1.0 - phi * phi) / (1.0 - 2.0 * phi * (TAU * f).cos() + phi * phi)
 }
 
-/// Highest less lowest of the medians of the eighths of a period.
+/// Highest minus lowest of the medians of the eighths of a period.
 fn fold(values: &[f64], frequency: f64) -> f64 {
     let mut eighths: [Vec<f64>; 8] = Default::default();
     for (i, value) in values.iter().enumerate() {

@@ -1,10 +1,11 @@
-//! Change points: when a rate or a median latency went to another level, by how much, and what it looks like.
+//! Change points: when a rate or a median latency changed its level, by how much, and what kind of change it looks
+//! like.
 //!
 //! The segmentation ([`super::segment`]) proposes; a test confirms or rejects. Between the stretches on both sides of a
 //! proposal the mean logarithms are compared, wild points clipped, by Welch's t. Two variances of these means allow for
-//! dependence: the long-run variance of each stretch ([`crate`]), which knows few degrees of freedom in a short
-//! one, and each stretch's own variance times an inflation taken from the whole series; the smaller chance counts. The
-//! least sure proposal goes first, its stretches become one, and the others are tested again, until all are beyond
+//! dependence: the long-run variance of each stretch ([`crate`]), which has few degrees of freedom in a short one, and
+//! each stretch's own variance times an inflation taken from the whole series; the smaller chance counts. The least
+//! certain proposal is dropped first, its stretches become one, and the others are tested again, until all are beyond
 //! [`DOUBT`] and at least [`STEP_MIN`] in size.
 //!
 //! Sizes are ratios of the figures of both stretches, the points next to the change left out; their intervals come from
@@ -30,14 +31,14 @@ const INFLATION_DF: f64 = 15.0;
 const CLIP: f64 = 4.0;
 /// Changes of rate and latency this many points apart are one.
 const TOGETHER: usize = 5;
-/// A stretch whose rate strays from its median by no more than this (robust standard deviation), or by one operation a
-/// point, is flat: paid out by a limit and not by a disk.
+/// A stretch whose rate deviates from its median by no more than this (robust standard deviation), or by one operation
+/// a point, is flat: governed by a limit and not by a disk.
 const FLAT: f64 = 0.015;
 
 /// A ratio with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// After over before.
+    /// After divided by before.
     pub value: f64,
     /// Lower limit.
     pub low: f64,
@@ -45,7 +46,7 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// What a kind of operation did between two changes.
+/// The figures of a kind of operation between two changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stretch {
     /// Start, ns since the step's measurement began.
@@ -56,11 +57,11 @@ pub struct Stretch {
     pub rate: Estimate,
     /// Median latency, ns.
     pub median_ns: Estimate,
-    /// Whether the rate keeps to one value as only a limit does.
+    /// Whether the rate stays at one value, as only a limit makes it.
     pub flat: bool,
 }
 
-/// What a change looks like.
+/// The kind of change it looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The rate fell to one exact value and stayed there to the end: saved-up tokens are spent.
@@ -69,7 +70,7 @@ pub enum ChangeKind {
     Slower,
     /// The disk became faster: a neighbour left, a cache filled, a device woke up.
     Faster,
-    /// The rate stays, the latency moved: requests at a given rate.
+    /// The rate stayed and the latency moved: requests at a fixed rate.
     LatencyOnly,
 }
 
@@ -92,7 +93,7 @@ pub struct Change {
     pub before: Stretch,
     /// The stretch after.
     pub after: Stretch,
-    /// What it looks like.
+    /// The kind of change it looks like.
     pub kind: ChangeKind,
     /// Chance of such a step in an unchanged series, per proposal.
     pub doubt: f64,
@@ -112,8 +113,9 @@ pub(super) fn confirmed(values: &[f64]) -> Vec<Confirmed> {
     if values.len() < 2 * STRETCH_MIN { Vec::new() } else { tested(values, &Costs::new(values), DOUBT) }
 }
 
-/// The same of a few dozen values, each far in time from the next: too few to tell how far neighbours depend on each other,
-/// which is known of each stretch alone. `doubt` is the chance of such a step in an unchanged series that is accepted.
+/// The same for a few dozen values, each far in time from the next: too few to estimate how far neighbours depend on
+/// each other, which is known only for each stretch. `doubt` is the chance of such a step in an unchanged series that
+/// is accepted.
 pub(super) fn confirmed_of_few(values: &[f64], doubt: f64) -> Vec<Confirmed> {
     if values.len() < 2 * STRETCH_MIN {
         return Vec::new();
@@ -174,13 +176,13 @@ fn variance(mean: f64, values: &[f64]) -> f64 {
 
 /// Step from `before` to `after` and its chance in an unchanged series (two-sided).
 fn difference(before: &[f64], after: &[f64], inflation: f64) -> (f64, f64) {
-    // Of the mean: the mean, and two (variance, degrees of freedom).
+    // The mean, and two (variance, degrees of freedom).
     let of = |values: &[f64]| {
         let (mean, clipped) = clipped(values);
         let residuals: Vec<f64> = clipped.iter().map(|v| v - mean).collect();
         let run = long_run(&residuals).expect("a stretch has ten points");
         let count = values.len() as f64;
-        // Rounding to whole operations and bins leaves an error that a series without any spread does not show.
+        // Rounding to whole operations and bins causes an error that a series without any spread does not show.
         let own = (run.variance / count.powi(2) + 1e-8, run.df);
         let borrowed = (variance(mean, &clipped) * inflation / count + 1e-8, INFLATION_DF.min(count - 1.0));
         (mean, [own, borrowed])
@@ -262,7 +264,7 @@ fn stretch(intervals: &[Interval], trace: &Trace, class: OpClass, from: usize, t
     }
 }
 
-/// `after` over `before`, where both are resolved.
+/// `after` divided by `before`, if both are resolved.
 fn ratio(before: &Estimate, after: &Estimate) -> Option<Ratio> {
     let (from, to) = (before.value.filter(|v| *v > 0.0)?, after.value.filter(|v| *v > 0.0)?);
     let error = |of: &Estimate, value: f64| match (of.low, of.high) {

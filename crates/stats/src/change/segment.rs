@@ -1,12 +1,13 @@
-//! The best segmentation of a series into stretches of one distribution each: exact, and by ranks, so that neither
-//! a stall nor a heavy tail makes one.
+//! The best segmentation of a series into stretches of one distribution each: exact and based on ranks, so that neither
+//! a stall nor a heavy tail creates one.
 //!
 //! Cost of a stretch of L points: for each of nine quantiles of the whole series, c points of the stretch lie below it,
-//! and a Bernoulli law fits them with -2 log likelihood 2 (L ln L - c ln c - (L-c) ln (L-c)); the mean over the nine
-//! (the empirical-distribution cost of Haynes, Fearnhead and Eckley, "A computationally efficient nonparametric
-//! approach for changepoint detection", 2017, with inner quantiles only, so that tails do not count). One point adds
-//! a bounded cost, whatever its value. PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a
-//! linear computational cost", 2012) finds the segmentation of least cost plus a penalty for each change.
+//! and a Bernoulli distribution fits them with -2 log likelihood 2 (L ln L - c ln c - (L-c) ln (L-c)); the mean over
+//! the nine (the empirical-distribution cost of Haynes, Fearnhead and Eckley, "A computationally efficient
+//! nonparametric approach for changepoint detection", 2017, with inner quantiles only, so that tails do not count). One
+//! point adds a bounded cost, whatever its value. PELT (Killick, Fearnhead and Eckley, "Optimal detection of
+//! changepoints with a linear computational cost", 2012) finds the segmentation with the smallest cost plus a penalty
+//! for each change.
 //!
 //! The penalty is 3 ln n times the variance inflation of the ranks: neighbouring points are similar, so a stretch of
 //! L points is worth L / VIF. The VIF is taken from differences of neighbouring block means, their *median*: the few
@@ -20,11 +21,11 @@ const LEVELS: usize = 9;
 pub(super) const STRETCH_MIN: usize = 10;
 /// Penalty of one change, in units of ln n and of the variance inflation.
 const PENALTY: f64 = 3.0;
-/// Largest inflation in the penalty: what follows tests each change again, so that a proposal too many costs nothing,
-/// and a visit of a few seconds in slow noise would not be proposed.
+/// Largest inflation in the penalty: each change is tested again later, so an extra proposal costs nothing, and a visit
+/// of a few seconds in slow noise would not be proposed.
 const INFLATION_MAX: f64 = 3.0;
-/// Places at which stretches of a long series may begin, about: the time is the square of them, and [`Costs::place`] finds
-/// the exact one between.
+/// Approximate number of places at which stretches of a long series may begin: the time is its square, and
+/// [`Costs::place`] finds the exact one between.
 const STARTS: usize = 2000;
 /// Block lengths for the variance inflation, and the fewest blocks needed.
 const BLOCKS: [usize; 3] = [4, 8, 16];
@@ -129,8 +130,8 @@ impl Costs {
         changes
     }
 
-    /// The best place of the change between `from` and `to`, and the places that are as good within 95 %: those whose
-    /// cost is at most 3.84 times the variance inflation above the least.
+    /// The best place of the change between `from` and `to`, and the places that are equally good within 95 %: those
+    /// whose cost is at most 3.84 times the variance inflation above the least.
     pub(super) fn place(&self, from: usize, to: usize) -> (usize, usize, usize) {
         let range = from + STRETCH_MIN / 2..=to - STRETCH_MIN / 2;
         let costs: Vec<(usize, f64)> = range.map(|at| (at, self.of(from, at) + self.of(at, to))).collect();
@@ -142,8 +143,8 @@ impl Costs {
     }
 }
 
-/// Inflation of the variance of means of `values` by dependence of neighbours; at least 1. Changes of level do not
-/// move it, as long as most blocks hold none.
+/// Inflation of the variance of means of `values` by dependence of neighbours; at least 1. Changes of level do not move
+/// it, as long as most blocks contain none.
 pub(super) fn inflation(values: &[f64]) -> f64 {
     let mut largest: f64 = 1.0;
     for length in BLOCKS {
@@ -219,7 +220,7 @@ mod tests {
         assert!(changes[0].abs_diff(200) <= 2, "{changes:?}");
     }
 
-    /// Stretches of a long series begin at some of its places only.
+    /// Stretches of a long series begin only at some of its places.
     #[test]
     fn a_step_of_a_long_series_is_found_near_its_place() {
         let mut values = noise(10_000, 0.0, 3);

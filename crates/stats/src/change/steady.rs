@@ -1,9 +1,9 @@
-//! Steady state: from when on a rate may be called sustained.
+//! Steady state: from when a rate may be called sustained.
 //!
 //! SNIA's criteria (Solid State Storage Performance Test Specification 2.0.1, "steady state"): over a window of five
 //! rounds, the largest and smallest round differ by at most 20 % of their average, and the least-squares line moves by
-//! at most 10 % of it. fio's `steadystate` knows the same two (`iops:20%`, `iops_slope`). SNIA's round is a minute; a
-//! step is short, so here the window is all that is left of the step from the earliest moment on that passes, at least
+//! at most 10 % of it. fio's `steadystate` has the same two (`iops:20%`, `iops_slope`). SNIA's round is a minute; a
+//! step is short, so here the window is the rest of the step from the earliest moment that passes, at least
 //! [`WINDOW_MIN_NS`], in five rounds. Rate and median latency must both pass.
 
 use qd1_model::Estimate;
@@ -21,7 +21,7 @@ const RANGE_MAX: f64 = 0.20;
 const SLOPE_MAX: f64 = 0.10;
 /// Shortest window, ns: rounds of a second.
 pub const WINDOW_MIN_NS: u64 = 5_000_000_000;
-/// Starts looked at: the window begins at one of so many equal parts of the step.
+/// Number of starts tried: the window begins at one of this many equal parts of the step.
 const STARTS: usize = 40;
 
 /// The steady state of one kind of operation.
@@ -29,7 +29,7 @@ const STARTS: usize = 40;
 pub struct Steady {
     /// Kind of operation.
     pub class: OpClass,
-    /// Since when, ns from the start of the step's measurement, to its end.
+    /// Its beginning, ns from the start of the step's measurement, to its end.
     pub since_ns: u64,
     /// Length of the window, ns.
     pub window_ns: u64,
@@ -43,8 +43,8 @@ pub struct Steady {
     pub bytes: Estimate,
 }
 
-/// The steady state `step` ended in, for the kind of operation that made the most of it; `None` if it never settled, or
-/// is shorter than [`WINDOW_MIN_NS`].
+/// The steady state `step` ended in, for the most frequent kind of operation; `None` if it never settled, or is shorter
+/// than [`WINDOW_MIN_NS`].
 #[must_use]
 pub fn steady_state(step: &StepRecord) -> Option<Steady> {
     let ops = |class: &OpClass| step.stream(*class).map_or(0, |stream| stream.lat.count());

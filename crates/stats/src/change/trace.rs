@@ -1,4 +1,4 @@
-//! One kind of operation of a step as a row of points in time: what segmentation, drift and steady state look at.
+//! One kind of operation of a step as a row of points in time: the input of segmentation, drift and steady state.
 //!
 //! A point is one interval, or as many neighbours as it takes to hold [`OPS_MIN`] operations on average, and to keep
 //! a long run below [`POINTS_MAX`] points. The last interval of a step is often a sliver; it is left out.
@@ -7,9 +7,9 @@ use qd1_model::hist::coarse_low_ns;
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
 
-/// Operations a point holds on average at least, so that the logarithm of their number is near normal.
+/// Smallest average number of operations per point, so that the logarithm of their number is near normal.
 const OPS_MIN: f64 = 8.0;
-/// Most points: the exact segmentation costs their square.
+/// Most points: the exact segmentation takes the square of their number.
 const POINTS_MAX: usize = 2400;
 
 /// Kinds of operation whose course over time means something: file operations take turns in one step.
@@ -22,9 +22,9 @@ pub(super) struct Point {
     pub(super) start_ns: u64,
     /// Length, ns.
     pub(super) length_ns: u64,
-    /// Natural logarithm of operations per second; half an operation where there was none.
+    /// Natural logarithm of operations per second; half an operation if there was none.
     pub(super) log_rate: f64,
-    /// Natural logarithm of the median latency, ns; the point before it where there was no operation.
+    /// Natural logarithm of the median latency, ns; that of the point before if there was no operation.
     pub(super) log_median: f64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Of `class` in `intervals`, from its first to its last operation.
+    /// The points of `class` in `intervals`, from its first to its last operation.
     pub(super) fn new(intervals: &[Interval], class: OpClass) -> Self {
         let (first, end) = active(intervals, class);
         let part = &intervals[first..end];
@@ -48,7 +48,7 @@ impl Trace {
         let most = ((n as f64 / OPS_MIN) as usize).clamp(1, POINTS_MAX);
         let merge = part.len().div_ceil(most).max(1);
         let mut points: Vec<Point> = Vec::new();
-        // What is left of the last chunk is too short to stand beside the others.
+        // The rest of the last chunk is too short to be comparable.
         for chunk in part.chunks_exact(merge) {
             let length_ns: u64 = chunk.iter().map(|interval| interval.length_ns).sum();
             let streams: Vec<&IntervalStream> = chunk.iter().filter_map(|interval| of_class(interval, class)).collect();
@@ -90,7 +90,7 @@ pub(super) fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalS
     interval.streams.iter().find(|stream| stream.class == class)
 }
 
-/// Intervals from the first to the last operation of `class`, a final sliver left out.
+/// Intervals from the first to the last operation of `class`, without a final sliver.
 fn active(intervals: &[Interval], class: OpClass) -> (usize, usize) {
     let busy = |interval: &Interval| of_class(interval, class).is_some_and(|stream| stream.ios > 0);
     let first = intervals.iter().position(busy).unwrap_or(0);
@@ -119,7 +119,7 @@ fn median_ns(streams: &[&IntervalStream]) -> Option<f64> {
     None
 }
 
-/// Median of `values`, which it reorders; 0 of none.
+/// Median of `values`, which it reorders; 0 if there are none.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return 0.0;

@@ -1,9 +1,9 @@
-//! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
+//! `cargo xtask truth --agree WHERE`: consecutive checks of one disk, and whether they agree.
 //!
 //! WHERE is a directory; `loop`: a loop device whose limits change every few seconds between three regimes (kernel
-//! throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an
-//! emulated machine's disks, one that QEMU throttles and one that dm-delay holds back. Those of the kernel, QEMU and
-//! dm-delay are disks that others wrote.
+//! throttling of a cgroup); `simdisk`: a simulated disk whose speed changes from one second to the next; or `lab`: an
+//! emulated machine's disks, one throttled by QEMU and one delayed by dm-delay. The models behind the kernel's
+//! throttle, QEMU and dm-delay were not written by us.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,10 +18,11 @@ use qd1_truth::agree;
 use super::AHEAD;
 
 const DISK_BYTES: u64 = 3 << 30;
-/// Reads and writes a second, and for how long.
+/// Reads and writes per second, and for how long.
 const REGIMES: [(u64, u64, u64); 3] = [(8000, 3000, 5), (4000, 1500, 3), (2000, 800, 4)];
 
-/// A network block device whose level moves by 20 %, with a memory of three seconds, and that stalls every 20 s or so.
+/// A network block device whose level varies by 20 %, with a correlation time of three seconds, and that stalls about
+/// every 20 s.
 const MOVING: &str = r#"
 about = "a network block device with neighbours"
 size_mib = 4096
@@ -39,7 +40,7 @@ check = ""
 findings = ["not_a_disk"]
 "#;
 
-/// Runs so many checks, and prints the table; `machine` is what `lab` runs on.
+/// Runs this many checks and prints the table; `machine` is the one that `lab` runs on.
 pub(crate) fn run(place: &str, count: u64, machine: impl FnOnce() -> Result<Machine>) -> Result<()> {
     let target = super::binaries(&["qd1", "qd1-simdisk"])?;
     let results = temp_dir()?;
@@ -62,12 +63,12 @@ pub(crate) fn run(place: &str, count: u64, machine: impl FnOnce() -> Result<Mach
     }
 }
 
-/// So many checks; the files that have their reports.
+/// Runs this many checks; returns the files with their reports.
 fn in_turn(binary: &Path, place: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
     (0..count).map(|run| check(Command::new(binary), place, run, results)).collect()
 }
 
-/// One check; the file that has its report.
+/// Runs one check; returns the file with its report.
 fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result<PathBuf> {
     let file = results.join(format!("{run}.json"));
     command.arg("check").arg(place).args(["--json", "--no-save", "--quiet", "--output"]).arg(&file);
@@ -95,7 +96,7 @@ fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
     })
 }
 
-/// Moves from one regime to the next, until it is over.
+/// Switches from one regime to the next until the checks are over.
 fn change(throttle: &Throttle, disk: &Loop, is_over: &AtomicBool) -> Result<()> {
     for (reads, writes, seconds) in REGIMES.into_iter().cycle() {
         throttle.set(disk, "read_iops", reads)?;

@@ -1,5 +1,5 @@
 //! `cargo xtask truth --busy`: checks of a fast disk while other programs keep every processor busy. The disk passes
-//! when nothing else runs; what becomes slow beside them is the processors' doing, and no check may call it the disk's.
+//! when nothing else runs; any slowdown under load is due to the processors, and no check may blame the disk for it.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,36 +12,36 @@ use serde_json::Value;
 const DISK_BYTES: u64 = 3 << 30;
 /// Busy threads for each processor.
 const THREADS: usize = 2;
-/// Of twenty checks, as many have to say whose wait it was.
+/// The share of checks that must attribute the waits to the processors.
 const ATTRIBUTED_MIN: f64 = 0.95;
 
-/// Checks the disk once at rest and so many times beside the busy threads, and prints what was said. An error where a
-/// target is missed.
+/// Checks the disk once at rest and `count` times next to busy threads, and prints the results. An error if a target is
+/// missed.
 pub(crate) fn run(count: u64) -> Result<()> {
     let binary = super::binaries(&["qd1"])?.join("qd1");
     as_root("a loop device")?;
     let disk = Mounted::filled("ext4", temp_dir()?, DISK_BYTES)?;
     let rest = check(&binary, disk.path())?;
     println!("at rest        {}", rest.shown());
-    ensure!(rest.failed.is_empty(), "the disk fails at rest, so nothing can be said of the processors");
+    ensure!(rest.failed.is_empty(), "the disk fails even at rest, so the effect of busy processors cannot be judged");
     let checks = beside(THREADS * std::thread::available_parallelism()?.get(), || {
         let one = |number| {
             interrupted()?;
             let said = check(&binary, disk.path())?;
-            println!("beside, {number:>2} of {count:>2} {}", said.shown());
+            println!("busy, {number:>2} of {count:>2} {}", said.shown());
             Ok(said)
         };
         (1..=count).map(one).collect::<Result<Vec<Said>>>()
     })?;
     let failed = checks.iter().filter(|said| !said.failed.is_empty()).count();
     let attributed = checks.iter().filter(|said| said.is_attributed()).count();
-    println!("{attributed} of {count} say that it was the processors (target {:.0} %)", 100.0 * ATTRIBUTED_MIN);
-    println!("{failed} of {count} fail the disk for it (target 0)");
-    ensure!(failed == 0 && attributed as f64 >= ATTRIBUTED_MIN * count as f64, "a target is missed");
+    println!("{attributed} of {count} blame the processors (target {:.0} %)", 100.0 * ATTRIBUTED_MIN);
+    println!("{failed} of {count} fail the disk (target 0)");
+    ensure!(failed == 0 && attributed as f64 >= ATTRIBUTED_MIN * count as f64, "a target was missed");
     Ok(())
 }
 
-/// Does something while so many threads are busy.
+/// Does something while busy threads run.
 fn beside<T>(threads: usize, what: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -59,22 +59,22 @@ fn beside<T>(threads: usize, what: impl FnOnce() -> T) -> T {
     })
 }
 
-/// What a check said.
+/// The result of a check.
 struct Said {
     /// The classes of each grade, as `etcd: pass`.
     grades: Vec<String>,
     /// Classes that fail.
     failed: Vec<String>,
-    /// Criteria that are no better than not resolved, and those of them whose reason is the processors.
+    /// Criteria graded not resolved or worse, and those of them that blame the processors.
     open: usize,
     of_processors: usize,
-    /// Whether a finding says of the slowest operations, each by itself, that they waited for a processor.
+    /// Whether a finding says that the slowest operations, each on its own, waited for a processor.
     is_found: bool,
 }
 
 impl Said {
-    /// A finding says that slow operations waited for a processor, nothing fails, and where criteria are open one of
-    /// them is so for the processors.
+    /// A finding says that slow operations waited for a processor, nothing fails, and if criteria are open, at least
+    /// one of them blames the processors.
     fn is_attributed(&self) -> bool {
         self.is_found && self.failed.is_empty() && (self.open == 0 || self.of_processors > 0)
     }
@@ -82,7 +82,7 @@ impl Said {
     fn shown(&self) -> String {
         let found = if self.is_found { "; found" } else { "" };
         format!(
-            "{}; {} of {} open criteria for the processors{found}",
+            "{}; {} of {} open criteria blame the processors{found}",
             self.grades.join(", "),
             self.of_processors,
             self.open

@@ -1,5 +1,5 @@
-//! An etcd cluster of three, each member on a disk of its own, under puts at a steady rate: how long these took, and
-//! whether the leader kept its place.
+//! An etcd cluster of three members, each on its own disk, under puts at a steady rate: how long the puts took, and
+//! whether the leader changed.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 const MEMBERS: usize = 3;
-/// Puts a second of each client, clients, and for how long.
+/// Puts per second of each client, number of clients, and for how long.
 const LOAD: (f64, usize, Duration) = (10.0, 10, Duration::from_secs(20));
-/// Longest wait for the members to find a leader.
+/// Longest wait for the members to elect a leader.
 const READY: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -73,8 +73,8 @@ pub(super) fn run(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Value> {
 }
 
 fn start(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Cluster> {
-    let server = cmd::find("etcd").context("there is no etcd")?;
-    // All are held at once, so that they differ.
+    let server = cmd::find("etcd").context("etcd is not installed")?;
+    // All are held open together, so that they differ.
     let held = (0..2 * MEMBERS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
     let ports = held.iter().map(|held| Ok(held.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
     drop(held);
@@ -106,18 +106,18 @@ fn wait_until_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Changes of the leader that any member has seen.
+/// Leader changes seen by any member.
 fn leader_changes(cluster: &Cluster) -> Result<f64> {
     let mut most = 0.0f64;
     for (_, port) in &cluster.members {
         let page = ask(*port, "/metrics")?;
         let line = page.lines().find_map(|line| line.strip_prefix("etcd_server_leader_changes_seen_total "));
-        most = most.max(line.context("etcd counts no changes of its leader")?.trim().parse()?);
+        most = most.max(line.context("etcd does not report its leader changes")?.trim().parse()?);
     }
     Ok(most)
 }
 
-/// Puts of one client, each due at its own time; latencies from then, s, and how many failed.
+/// One client's puts, each due at a fixed time; returns the latencies from the due times, s, and how many failed.
 fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)> {
     let (rate, clients, duration) = LOAD;
     let (mut latencies, mut failed) = (Vec::new(), 0);
@@ -125,7 +125,7 @@ fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)>
     for put in 0..(rate * duration.as_secs_f64()) as u64 {
         let due = Duration::from_secs_f64((put as f64 + number as f64 / clients as f64) / rate);
         std::thread::sleep(due.saturating_sub(began.elapsed()));
-        // A cluster that stands still would keep the client for ever.
+        // A cluster that hangs would block the client forever.
         if began.elapsed() > 3 * duration {
             failed += 1;
             continue;
@@ -142,7 +142,7 @@ fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)>
     Ok((latencies, failed))
 }
 
-/// A client that keeps its connection.
+/// A client that keeps its connection open.
 fn agent() -> Agent {
     Agent::config_builder().timeout_global(Some(ANSWER)).build().into()
 }

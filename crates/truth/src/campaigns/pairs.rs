@@ -1,5 +1,5 @@
-//! `cargo xtask truth --pairs`: pairs of short checks of one disk after each other, and of a slower one, through the
-//! whole product: on a simulated disk behind FUSE and on a loop device that the kernel throttles.
+//! `cargo xtask truth --pairs`: pairs of consecutive short checks of the same disk, and of a slower one, with the whole
+//! product: on a simulated disk behind FUSE and on a loop device that the kernel throttles.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use super::predict::{DISK_BYTES, commits_of};
 
 /// The steps that are measured, each with visits.
 const STEPS: &str = "qd1,commit1,read32";
-/// Flushes of the simulated disk, us, and of one that is slower by a quarter.
+/// Flush times of the simulated disk, us, and of one that is slower by a quarter.
 const FLUSH_US: u32 = 2000;
 const SLOWER_US: u32 = 2500;
 
-/// Measures `count` pairs on each disk; the slower one half as often.
+/// Measures `count` pairs on each disk; half as many with the slower one.
 pub(crate) fn run(count: u64) -> Result<()> {
     as_root("a loop device and a mount")?;
     let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
@@ -26,7 +26,7 @@ pub(crate) fn run(count: u64) -> Result<()> {
     {
         let disk = Simulated::mount(&dir, &commits_of(FLUSH_US))?;
         let same = || measured(Command::new(&qd1), &disk.dir);
-        report("simulated disk, the same", count, || Ok((same()?, same()?)), &qd1)?;
+        report("simulated disk, unchanged", count, || Ok((same()?, same()?)), &qd1)?;
         let slower = Simulated::mount(&dir, &commits_of(SLOWER_US))?;
         let pair = || Ok((same()?, measured(Command::new(&qd1), &slower.dir)?));
         report("simulated disk, commits +25 %", count.div_ceil(2), pair, &qd1)?;
@@ -34,7 +34,7 @@ pub(crate) fn run(count: u64) -> Result<()> {
     let disk = Mounted::filled("ext4", quiet_dir()?, DISK_BYTES)?;
     let group = Throttle::new("pairs", &disk.disk, &[("write_iops", 500)])?;
     let same = || measured(group.command(&AHEAD, &qd1), disk.path());
-    report("throttled to 500 IOPS, the same", count, || Ok((same()?, same()?)), &qd1)
+    report("throttled to 500 IOPS, unchanged", count, || Ok((same()?, same()?)), &qd1)
 }
 
 /// The report of a short check of `dir`, as JSON.
@@ -46,7 +46,7 @@ fn measured(mut qd1: Command, dir: &Path) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Compares the pairs and prints a line, with one more for each figure that is said to differ.
+/// Compares the pairs and prints a line, plus one for each figure that is reported to differ.
 fn report(name: &str, count: u64, pair: impl Fn() -> Result<(Vec<u8>, Vec<u8>)>, qd1: &Path) -> Result<()> {
     let (mut apart, mut spoilt, mut said) = (0, 0, Vec::new());
     for _ in 0..count {
@@ -73,7 +73,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The primary figures that are said to be better or worse, and the whole.
+/// The primary figures that are reported to be better or worse, and the overall result.
 fn differing(compared: &Value) -> Vec<String> {
     let is_apart = |effect: &Value| matches!(effect["word"].as_str(), Some("better" | "worse"));
     let show = |name: &str, effect: &Value| {

@@ -1,9 +1,9 @@
-//! `cargo xtask truth --predict`: what `qd1 predict` says of nine disks, and what the databases then did on them.
+//! `cargo xtask truth --predict`: what `qd1 predict` says about nine disks, and what the databases then did on them.
 //!
 //! Four are simulated, with commits from 0.2 to 40 ms; two are a loop device in memory that the kernel throttles; three
-//! are filesystems on a loop device on this machine's disk. The constants of the models were set while these were
-//! looked at, so with a COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the
-//! history: `--kept` holds newer models against them.
+//! are filesystems on a loop device on this machine's disk. The constants of the models were tuned on these disks, so
+//! with a COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the history: `--kept`
+//! compares newer models with them.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,11 +15,11 @@ use serde_json::Value;
 use super::AHEAD;
 use super::programs;
 
-/// Of each disk.
+/// Size of each disk.
 pub(crate) const DISK_BYTES: u64 = 4 << 30;
 /// pgbench's scale: half as many rows as the most clients, so that locks matter as well.
 const SCALE: &str = "50";
-/// The first seed of the disks drawn at random, none of which any model was set with.
+/// The first seed of the randomly drawn disks, none of which was used to tune a model.
 const UNSEEN: u64 = 3000;
 /// The targets: the median error and the worst.
 const TARGETS: (f64, f64) = (0.15, 0.35);
@@ -31,9 +31,9 @@ struct Disk {
 }
 
 enum Kind {
-    /// A simulated one: median time of a flush, us.
+    /// A simulated one: median flush time, us.
     Simulated(u32),
-    /// ext4 on a loop device, with a setting of the kernel's.
+    /// ext4 on a loop device, throttled by one of the kernel's settings.
     Throttled(&'static str, u64),
     /// A filesystem on a loop device.
     Filesystem(&'static str),
@@ -51,7 +51,7 @@ const DISKS: [Disk; 9] = [
     Disk { name: "btrfs", kind: Kind::Filesystem("btrfs") },
 ];
 
-/// Measures the nine disks, or as many that are drawn at random, and prints the table.
+/// Measures the nine disks, or a number of randomly drawn ones, and prints the table.
 pub(crate) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
     as_root("a loop device and a mount")?;
     let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
@@ -76,19 +76,19 @@ pub(crate) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Resul
     table.end()
 }
 
-/// Prints the table of kept runs, each `DISK=RUN`, by the models as they are now.
+/// Prints the table of kept runs, each `DISK=RUN`, with the current models.
 pub(crate) fn again(kept: &[String]) -> Result<()> {
     let qd1 = super::binaries(&["qd1"])?.join("qd1");
     let mut table = Table::new();
     for one in kept {
-        let (disk, run) = one.split_once('=').with_context(|| format!("{one} is not DISK=RUN"))?;
+        let (disk, run) = one.split_once('=').with_context(|| format!("{one} is not of the form DISK=RUN"))?;
         table
             .add(disk, &cmd::json(Command::new(&qd1).args(["predict", "--from", run, "--scale", SCALE, "--json"]))?)?;
     }
     table.end()
 }
 
-/// The table as it is printed, and what is said of it at the end.
+/// The table as it is printed, and its summary at the end.
 struct Table {
     errors: Vec<f64>,
     at_first: Vec<f64>,
@@ -106,7 +106,7 @@ impl Table {
 
     fn add(&mut self, disk: &str, report: &Value) -> Result<()> {
         println!("  {disk:<20}run {}", report["record"]["id"].as_str().unwrap_or_default());
-        for row in report["prediction"]["rows"].as_array().context("no predictions in the result")? {
+        for row in report["prediction"]["rows"].as_array().context("the result contains no predictions")? {
             let Some(error) = show(disk, row) else { continue };
             self.errors.push(error.abs());
             self.at_first.extend(row["verified"]["error_at_first"].as_f64().map(f64::abs));
@@ -141,8 +141,7 @@ fn median_and_worst(errors: &mut [f64]) -> Option<(f64, f64)> {
     errors.get(errors.len() / 2).copied().zip(errors.last().copied())
 }
 
-/// What the programs take in memory, where commits cost nothing: the constants of the models, by the names that they
-/// have there.
+/// What the programs need in memory, where commits cost nothing: the constants of the models, with their names there.
 fn work(qd1: &Path) -> Result<()> {
     let place = quiet_dir()?;
     open_up(place.path())?;
@@ -152,16 +151,19 @@ fn work(qd1: &Path) -> Result<()> {
         cmd::json(&mut command)
     };
     let rate = |report: &Value, step: &str| -> Result<f64> {
-        let steps = report["summary"]["steps"].as_array().context("no steps in the result")?;
-        let step = steps.iter().find(|found| found["name"] == step).with_context(|| format!("no step {step}"))?;
-        step["streams"][0]["iops"]["value"].as_f64().context("a rate that is not known")
+        let steps = report["summary"]["steps"].as_array().context("the result contains no steps")?;
+        let step = steps
+            .iter()
+            .find(|found| found["name"] == step)
+            .with_context(|| format!("no step {step} in the result"))?;
+        step["streams"][0]["iops"]["value"].as_f64().context("the rate is not known")
     };
     let server = |name: &str, settings: &[&str]| {
         run(&[&[name, "--clients", "1,10,100", "--scale", SCALE, "--runtime", "10s"], settings].concat())
     };
     let postgres = server("postgres", &["--prewarm", "-c", "shared_buffers=1064MB", "-c", "fsync=off"])?;
     let environment = &postgres["record"]["environment"];
-    let cpus = environment["cpus"].as_f64().context("no number of processors")?;
+    let cpus = environment["cpus"].as_f64().context("the number of processors is not known")?;
     println!("SORT_NS {:.0}", environment["sort_ns"].as_f64().unwrap_or(f64::NAN));
     let constants = |server: &str, report: &Value| -> Result<()> {
         let mut tps = [0.0; 3];
@@ -176,13 +178,14 @@ fn work(qd1: &Path) -> Result<()> {
         Ok(())
     };
     constants("POSTGRES", &postgres)?;
-    // Commits that are written and not waited for.
+    // Commits that are written but not waited for.
     let lazy = ["-c", "innodb_buffer_pool_size=512M", "-c", "innodb_flush_log_at_trx_commit=0"];
     let mysql = server("mysql", &lazy)?;
     constants("MYSQL", &mysql)?;
     let etcd = run(&["etcd", "--rate", "50,30000", "--runtime", "5s"])?;
-    let steps = etcd["summary"]["steps"].as_array().context("no steps in the result")?;
-    let alone_ns = steps[0]["streams"][0]["lat_p50_ns"]["value"].as_f64().context("no latency of a put")?;
+    let steps = etcd["summary"]["steps"].as_array().context("the result contains no steps")?;
+    let alone_ns =
+        steps[0]["streams"][0]["lat_p50_ns"]["value"].as_f64().context("the latency of a put is not known")?;
     let put_ns = cpus * 1e9 / rate(&etcd, "30000 puts/s")?;
     println!("ETCD_NS {put_ns:.0}, ETCD_IDLE_NS {:.0}", alone_ns - put_ns);
     let sqlite = run(&["sqlite", "--runtime", "5s", "--cache", "64MiB"])?;
@@ -241,7 +244,7 @@ fn simulated(binaries: &Path, scenario: &str, verify: &str) -> Result<Value> {
     predict(Command::new(binaries.join("qd1")), &simulated.dir, verify)
 }
 
-/// A disk whose flushes take so long.
+/// A disk whose flushes take this long.
 pub(super) fn commits_of(flush_us: u32) -> String {
     let law = |median_us: u32| format!("{{ modes = [{{ median_us = {median_us}, sigma = 0.3 }}] }}");
     format!(

@@ -1,9 +1,10 @@
-//! `cargo xtask truth --programs FILE`: what PostgreSQL, etcd and SQLite felt on disks drawn at random, and what `qd1
-//! check` says of them.
+//! `cargo xtask truth --programs FILE`: what PostgreSQL, etcd and SQLite felt on randomly drawn disks, and what `qd1
+//! check` says about them.
 //!
 //! Each disk is simulated, in real time. FILE gets a line of JSON for each: the disk, the figures that criteria may
-//! use, and what the programs felt. A disk whose line is there already is left out, so that a campaign can be ended and
-//! gone on with; one whose line has no `etcd` gets that alone. Of several lines of a disk the last one counts.
+//! use, and what the programs felt. A disk that already has a line is skipped, so that a campaign can be interrupted
+//! and continued; for one whose line has no `etcd`, only that part is measured. If a disk has several lines, the last
+//! counts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -19,17 +20,17 @@ use serde_json::{Value, json};
 
 use super::cluster;
 
-/// The first seed of the disks that thresholds are set with, and of those that these are held against once.
+/// The first seed of the disks used to set thresholds, and of those used once to test them.
 pub(crate) const TUNING: u64 = 1000;
 pub(crate) const UNSEEN: u64 = 2000;
-/// Between the seeds of the disks of one cluster.
+/// Distance between the seeds of the disks in one cluster.
 const OTHER: u64 = 1_000_000;
-/// Disks at once: what is measured waits for a simulated disk nearly all of the time. What needs the processors gives
-/// way to what is timed to the millisecond elsewhere ([`NICE`]).
+/// Disks measured in parallel: the programs wait for a simulated disk nearly all of the time. Those that need the
+/// processors yield to those that are timed to the millisecond elsewhere ([`NICE`]).
 const LANES: usize = 3;
-/// Niceness of PostgreSQL and SQLite, whose clients wait for milliseconds as it is.
+/// Niceness of PostgreSQL and SQLite, whose clients wait for milliseconds anyway.
 const NICE: &str = "10";
-/// What is taken from the check: step, kind of operation, metric.
+/// The figures taken from the check: step, kind of operation, metric.
 const FIGURES: [(&str, &str, &str); 14] = [
     ("qd1", "read", "lat_p50_ns"),
     ("qd1", "read", "lat_p99_ns"),
@@ -46,7 +47,7 @@ const FIGURES: [(&str, &str, &str); 14] = [
     ("read32", "read", "iops"),
     ("read32", "read", "lat_p99_ns"),
 ];
-/// A commit and next to nothing else.
+/// A commit and hardly anything else.
 const COMMIT_ONLY: &str = "\\set aid random(1, 100000 * :scale)\n\
                            UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;\n";
 
@@ -108,7 +109,7 @@ pub(super) fn scenario(seed: u64) -> String {
     )
 }
 
-/// Measures `count` disks of the seeds from `from` on.
+/// Measures `count` disks with seeds starting at `from`.
 pub(crate) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
     as_root("a FUSE mount and other users' servers")?;
     let binaries = super::binaries(&["qd1", "qd1-simdisk"])?;
@@ -150,14 +151,14 @@ pub(crate) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
     })
 }
 
-/// The line of a disk; of one whose line lacks etcd's part, that part is added.
+/// The line of a disk; if it lacks only etcd's part, that part is added.
 fn measure(binaries: &Path, seed: u64, before: Option<&Value>) -> Result<Value> {
     let mut line = before.map_or_else(|| check_and_databases(binaries, seed), |line| Ok(line.clone()))?;
     line["etcd"] = or_its_error(etcd(binaries, seed))?;
     Ok(line)
 }
 
-/// Three members, each with a disk of its own: the same law, other times.
+/// Three members, each with its own disk: the same law, different random times.
 fn etcd(binaries: &Path, seed: u64) -> Result<Value> {
     let disk = |number: u64| {
         let own = format!("seed = {}\n", seed + number * OTHER);
@@ -218,7 +219,7 @@ fn figure(report: &Value, step: &str, op: &str, metric: &str) -> Value {
     json!({ "value": figure["value"], "low": figure["low"], "high": figure["high"] })
 }
 
-/// What the clients of a program felt in its first load: requests a second, and their latencies.
+/// What the clients of a program felt under its first load: requests per second, and their latencies.
 fn felt(report: Result<Value>) -> Result<Value> {
     or_its_error(report.map(|report| {
         let rate = &report["summary"]["steps"][0]["streams"][0]["iops"]["value"];
@@ -226,7 +227,7 @@ fn felt(report: Result<Value>) -> Result<Value> {
     }))
 }
 
-/// A program that could not run on a disk felt it as well.
+/// A program that could not run on a disk counts as well.
 fn or_its_error(felt: Result<Value>) -> Result<Value> {
     felt.or_else(|error| {
         interrupted()?;

@@ -1,8 +1,8 @@
-//! `cargo xtask truth --real`: limits that the kernel sets on a loop device, and what `qd1 limits` makes of them.
+//! `cargo xtask truth --real`: limits that the kernel sets on a loop device, and what `qd1 limits` finds.
 //!
-//! A cgroup of version 1 throttles reads by one setting and writes by another, so that five runs give ten figures. The
-//! device's file is in memory, since a throttle gives nothing back for the time in which a shared disk stood still. The
-//! binary is the unoptimised one: a throttle is slower than it, and building the product takes minutes.
+//! A version 1 cgroup throttles reads and writes by separate settings, so that five runs give ten figures. The device's
+//! file is in memory, since a throttle does not make up for time lost while a shared disk stalled. The binary is the
+//! unoptimised one: a throttle is slower than that, and building the optimised product takes minutes.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::AHEAD;
 
 const DISK_BYTES: u64 = 1 << 30;
-/// Largest error of the target.
+/// The target: the largest error allowed.
 const TARGET: f64 = 0.03;
 
-/// One setting: the kernel's name of it, its value, and where the result has it.
+/// One setting: the kernel's name for it, its value, and where the result reports it.
 struct Setting {
     kernel: &'static str,
     value: u64,
@@ -44,7 +44,7 @@ const RUNS: [[Setting; 2]; 5] = [
 /// Measures and prints the table.
 pub(crate) fn run(binary: &Path) -> Result<()> {
     as_root("a loop device and a cgroup")?;
-    println!("limits set by the kernel on a loop device, and what qd1 limits says (target: within 3 %)");
+    println!("limits set by the kernel on a loop device, and what qd1 limits reports (target: within 3 %)");
     println!("  {:<20}{:>14}{:>16}{:>9}  95 % interval", "", "set", "measured", "error");
     let mut worst: f64 = 0.0;
     for settings in &RUNS {
@@ -69,12 +69,14 @@ fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
     cmd::json(&mut command)
 }
 
-/// Prints what was found of one setting and returns its error; 1 if none was found.
+/// Prints the limit found for one setting and returns its error; 1 if none was found.
 fn row(report: &Value, setting: &Setting) -> Result<f64> {
-    let limits = report["limits"]["limits"].as_array().context("no limits in the result")?;
+    let limits = report["limits"]["limits"].as_array().context("the result contains no limits")?;
     let is_it = |limit: &&Value| limit["direction"] == setting.direction && limit["quantity"] == setting.quantity;
-    let limit =
-        limits.iter().find(is_it).with_context(|| format!("no {} of {}s", setting.quantity, setting.direction))?;
+    let limit = limits
+        .iter()
+        .find(is_it)
+        .with_context(|| format!("no limit on {} of {}s", setting.quantity, setting.direction))?;
     let scale = if setting.quantity == "bytes" { 1e-6 } else { 1.0 };
     let figure = |name: &str| limit["sustained"][name].as_f64().unwrap_or(f64::NAN) * scale;
     let set = setting.value as f64 * scale;

@@ -1,5 +1,5 @@
-//! `cargo xtask truth --times`: how long each command said that it takes, before it began, and how long it took; on a
-//! simulated disk, on a loop device that the kernel throttles, and on this machine's own.
+//! `cargo xtask truth --times`: how long each command announced that it would take, and how long it took; on a
+//! simulated disk, on a loop device that the kernel throttles, and on this machine's own disk.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::AHEAD;
 use super::predict::{DISK_BYTES, commits_of};
 
-/// What is run, on each disk.
+/// The commands to run on each disk.
 const COMMANDS: [&[&str]; 17] = [
     &["check", "--quick"],
     &["check"],
@@ -35,7 +35,7 @@ const COMMANDS: [&[&str]; 17] = [
 /// The targets: promised / taken.
 const RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.5;
 
-/// Runs all commands whose words hold `only`, and prints the table.
+/// Runs all commands that contain `only`, and prints the table.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
     as_root("a loop device and a mount")?;
     let dir = super::binaries(&["qd1", "qd1-simdisk"])?;
@@ -56,12 +56,12 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
     let place = temp_dir()?;
     open_up(place.path())?;
     outside += on_disk("this one", &commands, || Command::new(&qd1), place.path())?;
-    println!("  {outside} of {} outside of {:.1} to {:.1}", 3 * commands.len(), RATIO.start(), RATIO.end());
-    ensure!(outside == 0, "times that were promised badly");
+    println!("  {outside} of {} outside {:.1} to {:.1}", 3 * commands.len(), RATIO.start(), RATIO.end());
+    ensure!(outside == 0, "some announced times were wrong");
     Ok(())
 }
 
-/// Runs the commands on one disk; returns how many ratios are outside of the target.
+/// Runs the commands on one disk; returns how many ratios are outside the target.
 fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: &Path) -> Result<usize> {
     let mut outside = 0;
     for words in commands {
@@ -72,11 +72,11 @@ fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: 
         let output = output.with_context(|| words.join(" "))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(matches!(output.status.code(), Some(0 | 3)), "qd1 {}: {}: {said}", words.join(" "), output.status);
-        // "plus making the data" promises nothing of that.
+        // "plus making the data" promises nothing about that part.
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let beside = report["record"]["app"]["prepare_ns"].as_f64().unwrap_or(0.0) / 1e9;
         let taken = took.as_secs_f64() - if said.contains("plus making the data") { beside } else { 0.0 };
-        let promised = promise(&said).with_context(|| format!("qd1 {} promises no time: {said}", words.join(" ")))?;
+        let promised = promise(&said).with_context(|| format!("qd1 {} announced no time: {said}", words.join(" ")))?;
         let ratio = promised.as_secs_f64() / taken;
         let is_inside = RATIO.contains(&ratio);
         outside += usize::from(!is_inside);
@@ -90,7 +90,7 @@ fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: 
     Ok(outside)
 }
 
-/// The time that is promised before the first step is over: what it will take, and where nothing says so the longest.
+/// The time announced before the first step is over: the expected time or, if there is none, the maximum.
 fn promise(said: &str) -> Option<Duration> {
     let heading = || said.lines().take_while(|line| !line.starts_with('['));
     let after = |words: &str| heading().filter_map(|line| span(line.split_once(words)?.1)).last();

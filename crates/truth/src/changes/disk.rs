@@ -1,11 +1,11 @@
-//! A disk whose course over time is known: requests in a closed loop on a virtual clock, gathered into intervals as a
-//! step gathers them.
+//! A disk whose behaviour over time is known: requests in a closed loop on a virtual clock, collected into intervals as
+//! in a step.
 //!
 //! Each of `depth` slots holds one request at a time. Its service time is drawn from an irregular law (two-phase
 //! hyper-exponential after Wajahat et al. 2020, log-normal, a Pareto tail), times a level that changes slowly (AR(1)
-//! from one tenth of a second to the next), times what the scenario does: a neighbour that comes and goes, a creep. A
-//! token bucket delays it by the law of the engine's simulated device: tokens earn at `rate` up to `burst`, one is
-//! taken per request, and a debt is waited for. A stall moves every completion inside it to its end.
+//! from one tenth of a second to the next), times the effect of the scenario: a neighbour that comes and goes, a slow
+//! drift. A token bucket delays it by the law of the engine's simulated device: tokens accrue at `rate` up to `burst`,
+//! one is taken per request, and a debt must be waited for. A stall moves every completion inside it to its end.
 
 use qd1_model::hist::{CoarseHist, Hist};
 use qd1_model::op::OpClass;
@@ -18,12 +18,12 @@ pub(super) const INTERVAL_NS: f64 = 1e8;
 /// Bytes of a request.
 const BLOCK: u64 = 4096;
 
-/// How irregular the disk is by itself.
+/// How irregular the disk is on its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Noise {
     /// Independent log-normal service times.
     LogNormal(f64),
-    /// A share of requests is so many times slower, each phase exponential.
+    /// A share of requests is slower by a factor, each phase exponential.
     Hyper(f64, f64),
     /// Log-normal 0.3, the level an AR(1) process of this correlation and deviation from interval to interval.
     Ar1(f64, f64),
@@ -184,7 +184,7 @@ pub(super) fn run(disk: &Disk, seed: u64) -> Run {
             if *from > end {
                 break;
             }
-            // Work that has not been done when the device stops is done when it goes on.
+            // Work that is unfinished when the device stops is done when it continues.
             end += (to - from.max(now)).max(0.0);
         }
         gather.add(end, end - now);

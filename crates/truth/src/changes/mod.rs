@@ -1,7 +1,7 @@
-//! How well change, period, drift and steady state are found, measured on simulated disks whose course is known.
+//! How well changes, periods, drifts and steady states are found, measured on simulated disks with known behaviour.
 //!
-//! Seeds: the methods were tuned with seeds 1 to 99; the table of docs/method.md is made with seed 1000. The tests run
-//! a small part with seed 500.
+//! Seeds: the methods were tuned with seeds 1 to 99; the table in docs/method.md uses seed 1000. The tests run a small
+//! part with seed 500.
 
 mod disk;
 mod table;
@@ -21,7 +21,7 @@ use disk::{Disk, INTERVAL_NS, Noise, Run, run};
 pub enum Case {
     /// Nothing.
     Unchanged,
-    /// Nothing, but a limit holds all the time.
+    /// Nothing, except that a limit applies all the time.
     Limited,
     /// A neighbour came and stayed: the disk is 1.25 to 4 times slower from then on.
     Neighbour,
@@ -72,11 +72,11 @@ pub struct Row {
     pub size_errors: Vec<f64>,
     /// Sizes (or periods) whose stated interval holds the truth.
     pub covered: usize,
-    /// Runs with a change that did not take place.
+    /// Runs with a reported change that did not take place.
     pub false_changes: usize,
-    /// Runs with a period that there is not.
+    /// Runs with a reported period that does not exist.
     pub false_periods: usize,
-    /// Runs with a drift that there is not.
+    /// Runs with a reported drift that does not exist.
     pub false_drifts: usize,
     /// Runs called steady.
     pub steady: usize,
@@ -84,14 +84,14 @@ pub struct Row {
     pub steady_wrong: usize,
 }
 
-/// Where a share `q` of `sorted` lies; NaN of none.
+/// The quantile `q` of `sorted`; NaN if it is empty.
 #[must_use]
 pub fn at(sorted: &[f64], q: f64) -> f64 {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The random numbers of a study, whose seeds differ in their low bits alone.
+/// The random numbers of a study, whose seeds differ only in their low bits.
 fn seeded(seed: u64) -> Random {
     Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
 }
@@ -167,7 +167,7 @@ fn disk_of(case: Case, noise: Noise, random: &mut Random) -> (Disk, Vec<Step>) {
     (disk, steps)
 }
 
-/// Compares what the analysis says of `run` with what was done.
+/// Compares what the analysis says about `run` with what was done.
 fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
     let returning = periodic(&run.intervals);
     let course = courses(&run.intervals, returning.as_ref()).into_iter().next();
@@ -214,7 +214,7 @@ fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
         row.steady += 1;
         let last = match case {
             Case::Bucket => disk.bucket.map(|(rate, _)| rate),
-            // Stalls and phases change the mean rate, and a limit of which nothing can be saved is not used up.
+            // Stalls and phases change the mean rate, and a limit without a burst is never used up.
             Case::Unchanged if !matches!(disk.noise, Noise::RandomStalls(..) | Noise::Phases(_)) => {
                 Some(disk.depth as f64 / disk.service_ns * 1e9)
             }
@@ -247,7 +247,7 @@ fn step_of(run: Run) -> StepRecord {
 mod tests {
     use super::*;
 
-    /// A small part of the table, with a seed of its own.
+    /// A small part of the table, with its own seed.
     fn some(case: Case, noise: Noise) -> Row {
         row(case, noise, 3, 500)
     }

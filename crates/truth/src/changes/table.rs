@@ -1,4 +1,4 @@
-//! The table of changes, periods, drifts and steady states that were found.
+//! The table of the changes, periods, drifts and steady states that were found.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         Seeds::Tuning => 1,
         Seeds::Table => 1000,
     };
-    let mut text = format!("change: {runs} runs for each course and noise, seed {seed}; shares in percent\n");
+    let mut text = format!("change: {runs} runs for each case and noise, seed {seed}; shares in percent\n");
     text += "  time: error of a change in intervals of 100 ms, or of a period in percent; size: error in percent\n";
     text += "  held: stated 95 % interval of the size (or period) contains the truth\n";
     text += "  false: runs with a change / period / drift that did not exist; steady: runs called steady (of these wrong)\n";

@@ -1,4 +1,5 @@
-//! Two places on one disk, measured in turn: they share all that moves it, and have times of their own.
+//! Two places on one disk, measured in turn: they share everything that affects the disk, but have their own service
+//! times.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use qd1_model::spec::Effort;
 use super::slower;
 use crate::repeat::{BETWEEN_NS, Cell, planned, run_visit, start_ns};
 
-/// One comparison of a place with one whose every request takes `factor` times as long.
+/// One comparison of a place with one where every request takes `factor` times as long.
 pub(super) fn comparison(cell: &Cell, factor: f64, seed: u64) -> Comparison {
     let mut records = [planned(Effort::Default), planned(Effort::Default)];
     records.iter_mut().for_each(|record| record.plan.seed = seed);
@@ -37,7 +38,7 @@ pub(super) fn comparison(cell: &Cell, factor: f64, seed: u64) -> Comparison {
             disk.idle(BETWEEN_NS);
             run_visit(&mut disk, step, seed ^ (side as u64) << 60)
         };
-        // What both sustain sets the pace of both.
+        // The pace of both is what both can sustain.
         let step = match (step.pace_probe(), paced.get(&visit.step)) {
             (None, _) => step,
             (Some(_), Some(known)) => known,

@@ -1,10 +1,10 @@
-//! Does `compare` find what differs, and nothing where nothing does?
+//! Does `compare` find real differences, and nothing where there are none?
 //!
-//! Pairs of runs, or of groups of three, of check's visits on the disks of [`crate::repeat`]: the same disk on both sides, or
-//! one whose every request takes so many times as long. Each run meets its disk at another time. On one more disk each run
-//! has a level of its own, which lasts for the run: what repeats are for. Beside what is found stands what an oracle finds in
-//! the same runs, which knows how runs of each disk differ ([`oracle`]). Pairs that are measured in turn are two places on one
-//! disk ([`in_turn`]).
+//! Pairs of runs, or of groups of three, of check's visits on the disks of [`crate::repeat`]: the same disk on both
+//! sides, or one on which every request takes longer by a factor. Each run meets its disk at a different time. On one
+//! more disk each run has its own level, which lasts for the run: the case that repeats are for. The table also shows
+//! what an oracle, which knows how runs of each disk differ ([`oracle`]), finds in the same runs. Pairs that are
+//! measured in turn are two places on one disk ([`in_turn`]).
 
 mod in_turn;
 mod oracle;
@@ -22,9 +22,9 @@ use crate::parallel::each;
 use crate::random::Random;
 use crate::repeat::{self, Cell};
 
-/// Standard deviation of the logarithm of a run's own level, on the disk whose runs differ.
+/// Standard deviation of the logarithm of each run's own level, on the disk whose runs differ.
 const OF_RUNS: f64 = 0.02;
-/// Sets the seeds of this study apart from others'.
+/// Separates the seeds of this study from those of others.
 const SALT: u64 = 0x0000_C0DF_0000_0000;
 
 /// What is compared.
@@ -32,30 +32,30 @@ const SALT: u64 = 0x0000_C0DF_0000_0000;
 pub struct Case {
     /// Runs of each side; 0 for one of each, measured in turn.
     pub runs: u32,
-    /// How many times as long each request of the second side takes.
+    /// Factor by which each request of the second side takes longer.
     pub factor: f64,
 }
 
-/// What one comparison came to.
+/// The result of one comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Primary figures that are said to be better or worse the right way; where nothing differs there is none.
+    /// Primary figures correctly reported as better or worse; none if nothing differs.
     pub right: usize,
-    /// Those that are said so the wrong way, or where nothing differs.
+    /// Those reported in the wrong direction, or although nothing differs.
     pub wrong: Vec<String>,
-    /// Exploratory figures that are said to be better or worse the right way.
+    /// Exploratory figures correctly reported as better or worse.
     pub explored: usize,
-    /// Those that are said so the wrong way, or where nothing differs.
+    /// Those reported in the wrong direction, or although nothing differs.
     pub explored_wrong: usize,
     /// Whether the oracle finds it.
     pub is_found_by_oracle: bool,
-    /// Intervals of figures whose true ratio is known, and how many held it.
+    /// Intervals of figures whose true ratio is known.
     pub intervals: usize,
-    /// Of these, those that held it.
+    /// Of these, those that contained it.
     pub held: usize,
 }
 
-/// The disks, and whether each run of it has a level of its own.
+/// The disks, and whether each run of a disk has its own level.
 #[must_use]
 pub fn disks() -> Vec<(Cell, bool)> {
     let all = repeat::cells();
@@ -81,7 +81,7 @@ fn run(cell: &Cell, differs: bool, factor: f64, seed: u64) -> Measured {
     measured(&record, &qd1_analysis::summarize(&record), &[])
 }
 
-/// One comparison on the disk of this number.
+/// One comparison on the disk with this number.
 #[must_use]
 pub fn outcome(case: Case, seeds: Seeds, number: u64, oracles: &[Oracle]) -> Outcome {
     let disks = disks();
@@ -139,8 +139,8 @@ fn show(cell: &str, row: &Row, effect: &Effect) -> String {
     )
 }
 
-/// The true ratio, where all that the figure consists of is `factor` times as long: not stalls, and not what waits for them
-/// at its own times.
+/// The true ratio, if everything that makes up the figure takes `factor` times as long: not for stalls, and not for
+/// requests on a fixed schedule, which wait for stalls.
 fn truth(row: &Row, factor: f64, cell: &str) -> Option<f64> {
     let is_scaled = !row.step.starts_with("paced") && !matches!(cell, "a stall in 5 s" | "frozen");
     match row.metric.as_str() {
@@ -156,15 +156,15 @@ fn truth(row: &Row, factor: f64, cell: &str) -> Option<f64> {
 pub struct Total {
     /// Comparisons.
     pub count: usize,
-    /// Those with a primary figure that is said to be worse, and none that is said wrongly.
+    /// Those with a primary figure reported as worse, and none reported wrongly.
     pub found: usize,
-    /// Those in which the oracle finds it.
+    /// Those in which the oracle finds the difference.
     pub found_by_oracle: usize,
-    /// Those with a primary figure that is said wrongly.
+    /// Those with a wrongly reported primary figure.
     pub wrong: usize,
-    /// Those with an exploratory figure that is said wrongly.
+    /// Those with a wrongly reported exploratory figure.
     pub explored_wrong: usize,
-    /// Sum of the shares of the exploratory figures said to differ that are said so wrongly.
+    /// Sum of the shares of wrong ones among the exploratory figures reported to differ.
     pub false_share: f64,
     /// Intervals, and those that held.
     pub intervals: usize,
@@ -200,8 +200,8 @@ pub fn study(case: Case, seeds: Seeds, count: u64, oracles: &[Oracle]) -> Total 
     total
 }
 
-/// The table: `count` pairs of equal disks with three runs a side, half as many of single runs and in turn; then differences, a
-/// quarter as many each.
+/// The table: `count` pairs of equal disks with three runs per side, half as many with single runs and in turn; then
+/// pairs that differ, a quarter as many each.
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut text = format!("compare: check's visits on {} disks, {seeds:?} seeds\n", disks().len());
     let _ = writeln!(
@@ -221,8 +221,8 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         let total = study(Case { runs, factor }, seeds, count, oracles);
         let sides = match runs {
             0 => "in turn".to_owned(),
-            1 => "1 run a side".to_owned(),
-            _ => format!("{runs} runs a side"),
+            1 => "1 run per side".to_owned(),
+            _ => format!("{runs} runs per side"),
         };
         let name = format!("{sides}, {:+.0} %", 100.0 * (factor - 1.0));
         let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;

@@ -1,9 +1,9 @@
-//! A test that knows the law: how far runs of each disk scatter in each figure that decides, and together.
+//! A test that knows the law: how much runs of each disk scatter, in each deciding figure and jointly.
 //!
-//! Many runs of the disk itself give the standard deviation of each primary figure between runs, and how far apart the means
-//! of so many runs lie where nothing differs: the farthest of all figures, of random groups of them. It finds a difference
-//! where the farthest figure is farther than that in all but 5 % of such groups. No test that has to learn the scatter from
-//! the runs themselves can be expected to do better.
+//! Many runs of the disk itself give the standard deviation of each primary figure between runs, and the distribution
+//! of the largest difference in any figure between the means of random groups of runs when nothing differs. The oracle
+//! reports a difference when the largest one exceeds that of all but 5 % of such groups. No test that has to learn the
+//! scatter from the runs themselves can be expected to do better.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::parallel::each;
 use crate::random::Random;
 use crate::repeat::Cell;
 
-/// Runs that the law of a disk is known from.
+/// Number of runs from which the law of a disk is known.
 const POOL: u64 = 40;
-/// Random groups of them.
+/// Number of random groups of them.
 const DRAWS: usize = 4000;
 /// Chance of finding something where nothing differs.
 const ALPHA: f64 = 0.05;
 
-/// A figure that decides; that without a step is the whole.
+/// A deciding figure; the one without a step is the overall result.
 type Key = (String, OpClass, String);
 
-/// What is known of a disk.
+/// What is known about a disk.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     /// Standard deviations between runs.
@@ -79,7 +79,7 @@ impl Oracle {
     }
 }
 
-/// What is known of each disk where sides have so many runs.
+/// What is known about each disk when sides have this many runs.
 pub(super) fn of_disks(disks: &[(Cell, bool)], runs: usize) -> Vec<Oracle> {
     let of = |number: u64| {
         let (cell, differs) = &disks[number as usize];
@@ -106,7 +106,7 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len().max(1) as f64
 }
 
-/// The logarithms of the figures of a run, the longer the worse, and the mean over all kinds of operation.
+/// The logarithms of the figures of a run, larger being worse, and the mean over all kinds of operation.
 fn logs(run: &Measured, names: &[Key]) -> BTreeMap<Key, f64> {
     let value = |step: &str, op: OpClass, name: &str| {
         let step = run.steps.iter().find(|known| known.name == step)?;

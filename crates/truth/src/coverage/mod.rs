@@ -5,11 +5,12 @@
 //! which is known in closed form. `cargo run --release -p qd1-truth --example coverage` prints the table; the
 //! test of the same name asserts a part of it, and `docs/statistics.md` says what it shows.
 //!
-//! Two claims are checked. A figure that at least half of the runs resolve is to be *covered* in 93 to 97 % of those
-//! that do. And whatever it is, a run is to be *wrong* (resolved, and the truth outside the interval) in at most 7 %
-//! of all runs, unless it met no slow phase: what did not happen cannot be in the data.
+//! Two claims are checked. A figure that at least half of the runs resolve must be *covered* in 93 to 97 % of those
+//! that do. And any figure may be *wrong* (resolved, with the truth outside the interval) in at most 7 % of all runs,
+//! except in runs that met no slow phase: what did not happen cannot be in the data.
 //!
-//! The constants of the analysis were chosen on [`cases`]; [`held_out`] holds processes and sizes they never saw.
+//! The constants of the analysis were chosen on [`cases`]; [`held_out`] contains processes and sizes never used for
+//! that.
 
 mod process;
 mod run;
@@ -28,9 +29,9 @@ pub struct Case {
     pub mean_ns: u64,
     /// Duration, or longest duration with `stop`, ns.
     pub duration_ns: u64,
-    /// Stop early: quantile looked at, tolerance, shortest duration in ns.
+    /// Stop early: watched quantile, tolerance, shortest duration in ns.
     pub stop: Option<(f64, f64, u64)>,
-    /// Workers that share the process, each with one request on its way.
+    /// Workers that share the process, each with one request in flight.
     pub depth: usize,
     /// Whether the process is the sync part of commits whose write part depends on it, and the figures are those
     /// of the part.
@@ -97,14 +98,14 @@ impl CoverageRow {
         self.unmet as f64 / self.runs.max(1) as f64
     }
 
-    /// Share of all runs whose lower limit is above the truth: it may fail a disk by itself.
+    /// Share of all runs whose lower limit is above the truth: this alone may fail a disk.
     #[must_use]
     pub fn low_wrong_share(&self) -> f64 {
         self.low_wrong as f64 / self.runs.max(1) as f64
     }
 }
 
-/// Figures of the study, and their true values; those of a part are quantiles only.
+/// Figures of the study and their true values; for a part there are only quantiles.
 fn truths(case: &Case) -> Vec<(&'static str, f64)> {
     let mean = case.mean_ns as f64;
     let quantile = |q| case.process.quantile_ns(mean, q);
@@ -156,7 +157,7 @@ pub fn study(case: Case, runs: usize, seed: u64) -> Vec<CoverageRow> {
     rows
 }
 
-/// The processes the constants were chosen on.
+/// The processes used to choose the constants.
 const PROCESSES: [Process; 8] = [
     Process::LogNormal { sigma: 0.5 },
     Process::LogNormal { sigma: 1.0 },
@@ -191,7 +192,7 @@ pub fn cases() -> Vec<Case> {
     fixed.chain(stopping).collect()
 }
 
-/// Processes the constants never saw.
+/// Processes never used to choose the constants.
 const HELD_OUT: [Process; 6] = [
     Process::Hyper { slow: 0.05, ratio: 20.0 },
     Process::Hyper { slow: 0.01, ratio: 50.0 },
@@ -201,12 +202,12 @@ const HELD_OUT: [Process; 6] = [
     Process::Phases { fast_ops: 500.0, slow_ops: 5.0, ratio: 30.0 },
 ];
 
-/// Sizes they never saw.
+/// Sizes never used to choose them.
 const HELD_OUT_SIZES: [(u64, u64); 3] =
     [(150_000, 4_000_000_000), (700_000, 8_000_000_000), (4_000_000, 15_000_000_000)];
 
-/// Held-out cases: other processes and sizes, an early stop, four workers at once, and the sync part of commits. Run
-/// once the constants were frozen, and not used to change them.
+/// Held-out cases: other processes and sizes, an early stop, four workers in parallel, and the sync part of commits.
+/// Run after the constants were frozen, and not used to change them.
 #[must_use]
 pub fn held_out() -> Vec<Case> {
     let fixed = HELD_OUT.iter().flat_map(|process| {

@@ -1,4 +1,4 @@
-//! Random processes of latencies whose distribution, and so every figure of it, is known.
+//! Random processes of latencies whose distribution, and therefore every figure, is known.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -140,7 +140,7 @@ pub(super) struct Source {
     process: Process,
     scale: f64,
     random: Random,
-    /// The second of the last pair of normal numbers, until it is used.
+    /// The second of the last pair of normally distributed numbers, until it is used.
     spare_normal: Option<f64>,
     /// State of the process: the AR(1) value, or 1 in a slow phase.
     state: f64,

@@ -9,7 +9,7 @@ use qd1_stats::{self as stats, Quantiles};
 use super::Case;
 use super::process::Source;
 
-/// How often an adaptive run is looked at, ns.
+/// How often an adaptive run is evaluated, ns.
 const LOOK_NS: u64 = 500_000_000;
 /// Kind of operation simulated.
 const CLASS: OpClass = OpClass::Read;
@@ -22,14 +22,14 @@ fn interval_ns(duration_ns: u64) -> u64 {
     (duration_ns / 100).clamp(10_000_000, 100_000_000)
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy)]
 struct Request {
     /// When it completes, ns.
     end_ns: f64,
     /// Its latency, ns.
     lat_ns: f64,
-    /// The part of it that is looked at: all, or the sync part of a commit.
+    /// The part of it that is studied: all, or the sync part of a commit.
     part_ns: f64,
 }
 
@@ -41,7 +41,7 @@ struct Run {
     interval_ns: u64,
     /// One request per worker.
     pending: Vec<Request>,
-    /// The part looked at.
+    /// The part that is studied.
     hist: Hist,
     intervals: Vec<Interval>,
 }
@@ -75,7 +75,7 @@ impl Run {
         ends.min_by(|a, b| a.1.end_ns.total_cmp(&b.1.end_ns)).map_or(0, |(worker, _)| worker)
     }
 
-    /// Goes on until `until_ns`, a multiple of the interval.
+    /// Continues until `until_ns`, a multiple of the interval.
     fn advance(&mut self, until_ns: u64) {
         let mut coarse = CoarseHist::default();
         for index in self.intervals.len() as u64..until_ns / self.interval_ns {
@@ -105,7 +105,7 @@ impl Run {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 pub(super) struct Outcome {
     /// Its estimates, in the order of [`super::truths`].
     pub(super) estimates: Vec<Estimate>,

@@ -15,15 +15,15 @@ pub(super) const PEER: Peer = Peer {
     ours,
 };
 
-/// The large file, and the memory that both are told to outdo; MiB. The page cache holds it all: what is compared are
-/// the programs, and a larger one would not fit beside the space that stays free.
+/// The large file, and the memory that both must exceed; MiB. The page cache holds it all: the programs are
+/// compared, not the disk, and a larger file would not leave enough free space.
 const SIZE_MIB: u64 = 768;
 const RAM_MIB: u64 = 384;
-/// Files, in bonnie++'s units of 1,024: so many that none of what is written takes less than half a second.
+/// Files, in bonnie++'s units of 1,024: enough that no write test takes less than half a second.
 const FILES: u64 = 96;
 
-/// What is compared: the field of bonnie++'s line (format 1.98), and by what it is divided. Not reads, seeks and stats:
-/// in memory they are over within the half second below which bonnie++ tells nothing.
+/// What is compared: the field of bonnie++'s line (format 1.98), and its divisor. Not reads, seeks and stats: in memory
+/// they take less than half a second, below which bonnie++ reports nothing.
 const FIELDS: [(&str, usize, f64); 6] = [
     ("write", 11, 1024.0),
     ("rewrite", 13, 1024.0),
@@ -37,7 +37,7 @@ const COUNT: usize = 50;
 
 fn peer(round: &Round<'_>) -> Result<Figures> {
     let mut command = round.program();
-    // Without the two tests of one letter at a time, which ours leaves out as well.
+    // Without the two tests that work one character at a time, which ours leaves out as well.
     command.args(["-u", "root", "-q", "-f", "-d", round.dir_str()]);
     command.args(["-s", &SIZE_MIB.to_string(), "-r", &RAM_MIB.to_string(), "-n", &FILES.to_string()]);
     figures(&cmd::capture(&mut command)?)
@@ -50,7 +50,7 @@ fn ours(round: &Round<'_>) -> Result<Figures> {
     figures(&cmd::capture(command.args(["--format", "csv", "--quiet", "--no-save"]))?)
 }
 
-/// The figures of a line; what took less than half a second has none, and no ratio.
+/// The figures of a line; tests that took less than half a second have none, and no ratio.
 fn figures(text: &str) -> Result<Figures> {
     let line = text.lines().last().context("there is no line of figures")?;
     let fields: Vec<&str> = line.split(',').collect();

@@ -1,5 +1,5 @@
-//! fio against `qd1 fio`, the drop-in, with the same words: how many requests are on their way on average (IOPS times mean
-//! latency, Little's law), which says whether both count a request from the same moment to the same moment.
+//! fio against `qd1 fio`, the drop-in, with the same arguments: how many requests are in flight on average (IOPS times
+//! mean latency, Little's law), which shows whether both time a request from the same moment to the same moment.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::bench::table::Target;
 
 pub(super) const PEER: Peer = Peer {
     name: "fio",
-    what: "requests on their way, IOPS x mean latency (qd1 fio)",
+    what: "requests in flight, IOPS x mean latency (qd1 fio)",
     target: Target::Between(0.97, 1.03),
     find: || cmd::find("fio"),
     package: "fio",
@@ -40,8 +40,8 @@ fn both(round: &Round<'_>, program: impl Fn() -> Command) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Random reads of a file that both find laid out after the first of them. Of `psync`, which has one request at a time,
-/// so many jobs are one depth.
+/// Random reads of a file that exists after the first run of either. For `psync`, which has one request at a time, the
+/// depth is the number of jobs.
 fn job(round: &Round<'_>, engine: &str, depth: u32) -> Vec<String> {
     let dir = round.dir_str();
     let fixed =

@@ -1,4 +1,4 @@
-//! ioping against `qd1 ping`: the fastest and the mean time of a request, as fast as they go.
+//! ioping against `qd1 ping`: the fastest and the mean time of a request, without pauses between requests.
 
 use anyhow::{Context, Result};
 use qd1_lab::cmd;
@@ -8,7 +8,7 @@ use super::{Figures, Peer, Round, TARGET};
 
 pub(super) const PEER: Peer = Peer {
     name: "ioping",
-    what: "us a request of 4 KiB (qd1 ping)",
+    what: "us per request of 4 KiB (qd1 ping)",
     target: TARGET,
     find: || cmd::find("ioping"),
     package: "ioping",
@@ -16,11 +16,11 @@ pub(super) const PEER: Peer = Peer {
     ours,
 };
 
-/// What is asked, and the letters for it, which are the same in both programs.
+/// The cases and their options, which are the same in both programs.
 const CASES: [(&str, &[&str]); 4] =
     [("read, direct", &["-D"]), ("read, uncached", &[]), ("read, cached", &["-C"]), ("write, fdatasync", &["-W"])];
 
-/// Letters of both: as fast as they go, over 16 MiB.
+/// Options of both: no pauses, over 16 MiB.
 const ALIKE: [&str; 6] = ["-i", "0", "-s", "4k", "-S", "16m"];
 
 fn peer(round: &Round<'_>) -> Result<Figures> {
@@ -46,7 +46,7 @@ fn both(one: impl Fn(&[&str]) -> Result<(f64, f64)>) -> Result<Figures> {
 fn raw_us(text: &str) -> Result<(f64, f64)> {
     let number = |at: usize| {
         let word = text.split_whitespace().nth(at).with_context(|| format!("ioping printed no statistics: {text}"))?;
-        word.parse::<f64>().with_context(|| format!("ioping's figure is no number: {word}"))
+        word.parse::<f64>().with_context(|| format!("ioping's figure is not a number: {word}"))
     };
     Ok((number(4)? / 1e3, number(5)? / 1e3))
 }
@@ -58,7 +58,7 @@ fn ours(round: &Round<'_>) -> Result<Figures> {
         command.args(["ping", round.dir_str()]).args(letters).args(ALIKE);
         let text = cmd::capture(command.args(["--quiet", "--json", "-w", &seconds]))?;
         let last = text.lines().last().context("qd1 ping printed nothing")?;
-        let summary: Value = serde_json::from_str(last).context("qd1 ping's summary is no JSON")?;
+        let summary: Value = serde_json::from_str(last).context("qd1 ping's summary is not JSON")?;
         let of = |name: &str| cmd::number(&summary, &format!("/operations/0/{name}"));
         Ok((of("lat_min_ns")? / 1e3, of("busy_ns")? / of("requests")? / 1e3))
     })

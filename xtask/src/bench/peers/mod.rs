@@ -1,7 +1,7 @@
-//! Our commands beside the programs they replace, on the same loop device with ext4, in turn.
+//! Our commands and the programs that they replace, on the same loop device with ext4, in turn.
 //!
-//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of
-//! figures; what counts is the median of the rounds' ratios, ours to the peer's.
+//! One file for each peer and one row in `PEERS`. In each round both sides measure the same and return figures with the
+//! same names; the median of the rounds' ratios, ours to the peer's, counts.
 
 mod bonnie;
 mod fio;
@@ -21,21 +21,21 @@ use super::table::{Table, Target};
 use crate::chosen::chosen;
 use crate::dist;
 
-/// Room for the test files beside the space that always stays free.
+/// Room for the test files plus the space that always stays free.
 const DISK_BYTES: u64 = 3 << 30;
-/// What most ratios are held against.
+/// The target for most ratios.
 const TARGET: Target = Target::Between(0.9, 1.1);
 
 /// A program that one of our commands replaces.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// What is compared, and in which unit.
+    /// What is compared, and in what unit.
     pub(super) what: &'static str,
-    /// What each ratio is held against.
+    /// The target for each ratio.
     pub(super) target: Target,
-    /// The program, where it is installed.
+    /// The program, if it is installed.
     pub(super) find: fn() -> Option<PathBuf>,
-    /// The Debian package that has it.
+    /// The Debian package that contains it.
     pub(super) package: &'static str,
     /// One round of the peer.
     pub(super) peer: fn(&Round<'_>) -> Result<Figures>,
@@ -92,11 +92,11 @@ pub(super) fn run(args: &Args) -> Result<Table> {
         None => dist::build_binary()?,
     };
     let disk = qd1_lab::Mounted::filled("ext4", qd1_lab::temp_dir()?, DISK_BYTES)?;
-    println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
+    println!("min/median/max of {} rounds of {} s per figure", args.rounds, args.seconds);
     let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
     for peer in peers {
         let Some(program) = (peer.find)() else {
-            println!("SKIPPED {}: it is not installed (Debian package {})", peer.name, peer.package);
+            println!("SKIPPED {}: not installed (Debian package {})", peer.name, peer.package);
             continue;
         };
         println!("{}: {}", peer.name, peer.what);
@@ -113,8 +113,8 @@ fn rows(table: &mut Table, peer: &Peer, pairs: &[(Figures, Figures)]) -> Result<
     let Some((first, _)) = pairs.first() else { return Ok(()) };
     for (at, (figure, _)) in first.iter().enumerate() {
         let of = |figures: &Figures| {
-            let found = figures.get(at).with_context(|| format!("{name}: {figure} is missing in a round"))?;
-            ensure!(found.0 == *figure, "{name}: {} stands where {figure} should", found.0);
+            let found = figures.get(at).with_context(|| format!("{name}: {figure} is missing from a round"))?;
+            ensure!(found.0 == *figure, "{name}: found {} instead of {figure}", found.0);
             Ok(found.1)
         };
         let values = pairs.iter().map(|(peer, ours)| Ok((of(peer)?, of(ours)?))).collect::<Result<Vec<_>>>()?;

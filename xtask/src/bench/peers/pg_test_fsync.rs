@@ -1,7 +1,7 @@
-//! PostgreSQL's pg_test_fsync against `qd1 sync`: microseconds a commit of 8 KiB, one and two writes.
+//! PostgreSQL's pg_test_fsync against `qd1 sync`: microseconds per commit of 8 KiB, with one and two writes.
 //!
-//! Both overwrite a file of 16 MiB that was written before. pg_test_fsync writes its first blocks again and again, we
-//! go through the file; it opens open_datasync's and open_sync's files with O_DIRECT, and so do we here.
+//! Both overwrite a file of 16 MiB that was written before. pg_test_fsync keeps rewriting its first blocks, while we go
+//! through the file; it opens the files for open_datasync and open_sync with O_DIRECT, and so do we here.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::{Figures, Peer, Round, TARGET};
 
 pub(super) const PEER: Peer = Peer {
     name: "pg_test_fsync",
-    what: "us a commit of 8 KiB (qd1 sync)",
+    what: "us per commit of 8 KiB (qd1 sync)",
     target: TARGET,
     find: program,
     package: "postgresql",
@@ -21,7 +21,7 @@ pub(super) const PEER: Peer = Peer {
     ours,
 };
 
-/// Its method, and the step, the sync and O_DIRECT of ours.
+/// Its method, and our step, sync and O_DIRECT.
 const METHODS: [(&str, &str, &str, bool); 4] = [
     ("open_datasync", "o_dsync-direct", "o_dsync", true),
     ("fdatasync", "fdatasync", "fdatasync", false),
@@ -29,7 +29,7 @@ const METHODS: [(&str, &str, &str, bool); 4] = [
     ("open_sync", "o_sync-direct", "o_sync", true),
 ];
 
-/// Debian keeps it beside the server, outside of PATH; the newest version counts.
+/// Debian keeps it next to the server, outside PATH; the newest version is used.
 fn program() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions
@@ -50,7 +50,7 @@ fn peer(round: &Round<'_>) -> Result<Figures> {
     read(&text?)
 }
 
-/// The methods with one and with two writes; what it measures besides is left out.
+/// The methods with one and with two writes; whatever else it measures is left out.
 fn read(text: &str) -> Result<Figures> {
     let mut figures = Vec::new();
     for (writes, heading) in [(1, "using one 8kB write"), (2, "using two 8kB writes")] {
@@ -62,7 +62,7 @@ fn read(text: &str) -> Result<Figures> {
             let words: Vec<&str> = line.map(|line| line.split_whitespace().collect()).unwrap_or_default();
             let ops = words.iter().position(|word| *word == "ops/sec").and_then(|at| words[at - 1].parse::<f64>().ok());
             let ops = ops.with_context(|| format!("pg_test_fsync has no figure for {method}"))?;
-            ensure!(ops > 0.0, "pg_test_fsync made no {method}");
+            ensure!(ops > 0.0, "pg_test_fsync made no commits with {method}");
             figures.push((format!("{method} x{writes}"), 1e6 / ops));
         }
     }
@@ -89,7 +89,7 @@ fn ours(round: &Round<'_>) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The mean of a step's commits, as plain as the peer's: an estimate of a few seconds may not be resolved.
+/// The plain mean of a step's commits, like the peer's: an estimate from a few seconds may not be resolved.
 fn mean_us(report: &Value, step: &str) -> Result<f64> {
     let steps = report["record"]["steps"].as_array().context("the report has no steps")?;
     let found = steps.iter().find(|found| found["name"] == step).with_context(|| format!("{step} did not run"))?;

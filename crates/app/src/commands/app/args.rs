@@ -20,7 +20,7 @@ const LOADS: [Choice<EtcdLoad>; 4] = [
 ];
 
 const JOURNALS: [Choice<JournalMode>; 4] = [
-    ("wal", "A log of new pages, and one sync a commit with synchronous=FULL, none with NORMAL", JournalMode::Wal),
+    ("wal", "A log of new pages: one sync per commit with synchronous=FULL, none with NORMAL", JournalMode::Wal),
     ("delete", "A rollback journal that is deleted at each commit: SQLite's default", JournalMode::Delete),
     ("truncate", "A rollback journal that is truncated at each commit", JournalMode::Truncate),
     ("persist", "A rollback journal that is overwritten at each commit", JournalMode::Persist),
@@ -29,17 +29,17 @@ const JOURNALS: [Choice<JournalMode>; 4] = [
 const SYNCHRONOUS: [Choice<Synchronous>; 3] = [
     (
         "normal",
-        "At the moments that keep the database consistent; in WAL mode the last commits may be lost",
+        "Sync only when the database needs it to stay consistent; in WAL mode the last commits may be lost",
         Synchronous::Normal,
     ),
-    ("full", "At each commit: SQLite's default", Synchronous::Full),
-    ("extra", "At each commit, and the directory after the journal is deleted", Synchronous::Extra),
+    ("full", "Sync at each commit: SQLite's default", Synchronous::Full),
+    ("extra", "Sync at each commit, and sync the directory after the journal is deleted", Synchronous::Extra),
 ];
 
 /// Arguments of every program.
 #[derive(Debug, Args)]
 pub(crate) struct AppCommon {
-    /// Exit with code 3 if the result by any of the program's own rules is this bad or worse
+    /// Exit with code 3 if the result of any of the program's own rules is this bad or worse
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct AppCommon {
 pub(crate) enum AppCommand {
     /// PostgreSQL under pgbench: transactions per second and their latency at 10 and 100 clients
     Postgres(Box<PostgresArgs>),
-    /// MySQL or MariaDB under the same transactions, in a throwaway server
+    /// MySQL or MariaDB under the same transactions, on a throwaway server
     Mysql(Box<MysqlArgs>),
     /// etcd under its own `etcdctl check perf`, with the syncs of its log
     Etcd(EtcdArgs),
@@ -59,23 +59,23 @@ pub(crate) enum AppCommand {
     Sqlite(SqliteArgs),
     /// RocksDB's db_bench: a fill, reads, and synced writes
     Rocksdb(RocksdbArgs),
-    /// sysbench fileio, as it is often published
+    /// sysbench fileio, as in many published results
     Sysbench(SysbenchArgs),
 }
 
 /// The load of a server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerLoad {
-    /// Clients at once, separated by commas: a load for each
+    /// Numbers of concurrent clients, separated by commas; each is a separate load
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
-    /// So many transactions a second in all, each timed from when it was due [default: as fast as they are answered]
+    /// Transactions per second in total, each timed from when it was due [default: as fast as they are answered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,
     /// Measured time of each load
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) runtime: u64,
-    /// Time at the start of each load that is not measured
+    /// Time at the start of each load during which nothing is measured
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) warmup: u64,
 }
@@ -86,25 +86,27 @@ pub(crate) struct PostgresArgs {
     pub(crate) path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) load: ServerLoad,
-    /// pgbench's scale, about 16 MB each [default: the most clients, as its documentation advises]
+    /// pgbench's scale factor, about 16 MB per unit [default: the largest number of clients, as its documentation
+    /// advises]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: Option<u32>,
-    /// Built-in script of pgbench
+    /// Built-in script of pgbench to run
     #[arg(long, value_name = "NAME", default_value = "tpcb-like", value_parser = ["tpcb-like", "simple-update", "select-only"])]
     pub(crate) builtin: String,
     /// A script of your own instead of a built-in one; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "builtin")]
     pub(crate) script: Vec<PathBuf>,
-    /// Threads of pgbench [default: one for each processor, at most one for each client]
+    /// Threads of pgbench [default: one per processor, at most one per client]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
     /// A setting of the server, for example -c synchronous_commit=off; may be given several times
     #[arg(short = 'c', value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Read the tables into the server's memory first, with its extension pg_prewarm; -c shared_buffers sets its size
+    /// Read the tables into the server's memory first, with the extension pg_prewarm; -c shared_buffers sets the size
+    /// of that memory
     #[arg(long)]
     pub(crate) prewarm: bool,
-    /// Where initdb, postgres and pgbench are [default: the newest found]
+    /// Directory with initdb, postgres and pgbench [default: the newest found]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
     /// User that the server runs as when started by root [default: postgres or nobody]
@@ -124,13 +126,13 @@ pub(crate) struct MysqlArgs {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) load: ServerLoad,
-    /// Branches, 10,000 accounts each, about 3 MB [default: the most clients]
+    /// Branches of 10,000 accounts, about 3 MB each [default: the largest number of clients]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: Option<u32>,
     /// A setting of the server, for example -c innodb_flush_log_at_trx_commit=2; may be given several times
     #[arg(short = 'c', value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Where the server's programs are [default: MariaDB's in PATH, else MySQL's]
+    /// Directory with the server's programs [default: MariaDB's in PATH, else MySQL's]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
     /// User that the server runs as when started by root [default: mysql or nobody]
@@ -148,13 +150,13 @@ pub(crate) struct EtcdArgs {
     /// Loads of `etcdctl check perf`, separated by commas; each takes a minute
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "s,m", value_parser = choice(&LOADS))]
     pub(crate) load: Vec<EtcdLoad>,
-    /// Instead: this many puts a second, separated by commas, each timed from when it was due
+    /// Use these numbers of puts per second instead, separated by commas; each put is timed from when it was due
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "load", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Vec<u32>,
     /// Measured time of each --rate
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "rate")]
     pub(crate) runtime: u64,
-    /// Where etcd and etcdctl are
+    /// Directory with etcd and etcdctl
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
     #[command(flatten)]

@@ -39,7 +39,7 @@ impl<'a> Logs<'a> {
     /// Returns the logs of these jobs. None is opened yet, but each can be.
     ///
     /// # Errors
-    /// When a log cannot be written, so that this is known before anything is measured; or one is there already that
+    /// When a log cannot be written, so that this is known before anything is measured; or when a log exists that
     /// must not be replaced.
     pub(crate) fn new(
         invocation: &'a Invocation,
@@ -51,9 +51,8 @@ impl<'a> Logs<'a> {
             let path = directory.join(name);
             if path.is_file() && !may_replace(&path) {
                 let path = path.display();
-                let message = format!(
-                    "the log {path} would be overwritten: it was there before; if it may, add --destroy {path}"
-                );
+                let message =
+                    format!("the log {path} exists and would be overwritten; if it may be, add --destroy {path}");
                 return Err(Problem::new(ProblemKind::Unsafe, message).into());
             }
             check_in_place("the log", &path)

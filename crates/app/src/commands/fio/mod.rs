@@ -79,7 +79,7 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     let outcome = execute(invocation, RunStyle::Fio(&mut sink))?;
     let kept_in = keep(&outcome.record);
     let printed = sink.write(&render(invocation, &outcome, flags.status_interval.is_some()));
-    // Once the output is there: it takes a while for a run of hours.
+    // Only after the output is written: this takes a while for a run of hours.
     if let Some(store) = kept_in {
         note_found(&store, &outcome.record);
     }
@@ -101,7 +101,7 @@ pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
     }
 }
 
-/// Notes the files that jobs read or write: no report may take the place of one.
+/// Notes the files that jobs read or write, so that no report replaces one.
 fn note_files(jobs: &[FioJob]) {
     for job in jobs.iter().filter(|job| job.ioengine.moves_data()) {
         let names = (0..job.numjobs).flat_map(|clone| job.file_names(clone));
@@ -109,7 +109,7 @@ fn note_files(jobs: &[FioJob]) {
     }
 }
 
-/// Files of a job that are noted: beyond, it takes longer than a user waits for a mistake to be found.
+/// Most files of a job that are noted: noting more takes longer than a user would wait for an error message.
 const NOTED_MAX: usize = 1 << 16;
 
 fn no_jobs() -> Problem {
@@ -125,7 +125,7 @@ pub(crate) fn command_lines(invocation: &Invocation) -> String {
 pub(crate) enum RunStyle<'a> {
     /// fio's: progress and interim reports as in fio; a device that is not in use is written without further consent.
     Fio(&'a mut Sink),
-    /// qd1's: no output but the report, and what was there before is changed only where `--destroy` names it again.
+    /// qd1's: no output except the report, and what existed before is changed only if `--destroy` names it.
     Own {
         /// Whether to show no progress.
         quiet: bool,
@@ -223,8 +223,8 @@ fn with_absolute_path(word: &str) -> String {
     absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
-/// Checks whether a block device or a file may be made or changed. In fio's style it is, unless it is a device in use; in
-/// qd1's style `named` has to hold what was there before, and a device must not have recognisable content either.
+/// Checks whether a block device or a file may be made or changed. In fio's style it may, unless it is a device in use;
+/// in qd1's style `named` must cover what existed before, and a device must not have recognisable content either.
 fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
     if let Some(named) = named
         && path.symlink_metadata().is_err()
@@ -233,7 +233,7 @@ fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> R
     }
     let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
     if named.is_some_and(|named| !named.is_some_and(|named| covers(named, path, is_device))) {
-        let what = if is_device { "overwritten" } else { "overwritten or deleted: it was there before" };
+        let what = if is_device { "overwritten" } else { "overwritten or deleted, and it existed before" };
         let path = path.display();
         let hint = if is_device { "" } else { " (or the directory, for all files of the jobs in it)" };
         return Err(format!("{path} would be {what}; if all data on it may be lost, add --destroy {path}{hint}"));
@@ -242,8 +242,8 @@ fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> R
         let over = if named.is_some() { machine.loops_of_file(path) } else { Vec::new() };
         let Some(device) = over.first() else { return Ok(()) };
         let path = path.display();
-        let advice = format!("detach that first (losetup -d /dev/{device})");
-        return Err(format!("{path} would be overwritten, and it is in use as /dev/{device}; {advice}"));
+        let advice = format!("detach it first (losetup -d /dev/{device})");
+        return Err(format!("{path} would be overwritten, but it is in use as /dev/{device}; {advice}"));
     }
     let uses = machine.block_uses(path);
     match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
@@ -260,8 +260,8 @@ fn may_make(path: &Path, named: Option<&Path>) -> Result<(), String> {
     let Some(changeable) = trust::leads_root_astray(&dir).filter(|_| !is_named) else { return Ok(()) };
     let (path, dir, changeable) = (path.display(), dir.display(), changeable.display());
     Err(format!(
-        "{path} would be made by root, and another user can change {changeable} and so lead root elsewhere; run this as \
-         that user, name a directory of root's, or add --destroy {dir}"
+        "root would create {path}, but another user can change {changeable} and so redirect root elsewhere; run this \
+         as that user, name a directory that only root can change, or add --destroy {dir}"
     ))
 }
 
@@ -350,8 +350,8 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
     grouped
 }
 
-/// Saves the run in the history, and returns that. A failure is only reported on a terminal: scripts take output on stderr for a
-/// failure.
+/// Saves the run in the history, and returns the history. An error is only reported on a terminal: scripts take output
+/// on stderr for a failure.
 fn keep(record: &Record) -> Option<Store> {
     let kept = qd1_runs::history::open().and_then(|store| store.save(record).map(|()| store));
     if let Err(error) = &kept
@@ -362,7 +362,7 @@ fn keep(record: &Record) -> Option<Store> {
     kept.ok()
 }
 
-/// Notes what lists and comparisons show of a run. Without it they work it out each time.
+/// Saves what lists and comparisons show of a run; otherwise they compute it each time.
 fn note_found(store: &Store, record: &Record) {
     let report = Bounds::of_run(record.plan.subject, None).and_then(|bounds| bounds.judge(record.clone(), false));
     if let Ok(report) = report {

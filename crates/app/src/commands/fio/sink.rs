@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::output::create_in_place;
 use qd1_model::printable_output;
 
-/// The destination. Each write reaches it at once, since interim reports are read while the jobs run.
+/// The destination. Each write reaches it immediately, since interim reports are read while the jobs run.
 pub(crate) struct Sink {
     file: Option<(PathBuf, File)>,
 }
@@ -20,7 +20,7 @@ impl Sink {
         Self { file: None }
     }
 
-    /// A file, created or emptied at once.
+    /// A file, created or emptied immediately.
     ///
     /// # Errors
     /// When it cannot be created or is a disk, so that this is known before anything is measured.

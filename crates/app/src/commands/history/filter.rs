@@ -1,4 +1,4 @@
-//! Which runs of the history are meant, as options.
+//! Options that select runs of the history.
 
 use anyhow::Result;
 use clap::Args;
@@ -10,13 +10,13 @@ use qd1_model::units::parse_duration_ns;
 
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct FilterArgs {
-    /// Only runs of this machine
+    /// Only runs on this machine
     #[arg(long)]
     pub(crate) host: Option<String>,
     /// Only runs on this block device, as `qd1 history` shows it
     #[arg(long)]
     pub(crate) device: Option<String>,
-    /// Only runs of this place, and of places below it
+    /// Only runs on this path, and on paths below it
     #[arg(long)]
     pub(crate) path: Option<String>,
     /// Only runs of this suite: check, sweep, ...
@@ -25,10 +25,10 @@ pub(crate) struct FilterArgs {
     /// Only runs with this tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
-    /// Only runs begun since then: 2026-11-01, 2026-11-01T12:00, or so long ago, as 30d or 12h
+    /// Only runs started since this time: 2026-11-01, 2026-11-01T12:00, or an age such as 30d or 12h
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// Only runs begun before then
+    /// Only runs started before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
 }
@@ -37,12 +37,12 @@ impl FilterArgs {
     /// Returns the conditions.
     ///
     /// # Errors
-    /// When a time is none.
+    /// When a time is invalid.
     pub(crate) fn filter(&self) -> Result<Filter> {
         let time = |option: &str, text: &Option<String>| {
             text.as_deref().map(|text| time(option, text, jiff::Timestamp::now(), &TimeZone::system())).transpose()
         };
-        // A place is kept as an absolute path.
+        // A place is stored as an absolute path.
         let path = self.path.as_ref().map(|path| match std::path::absolute(path) {
             Ok(absolute) => absolute.to_string_lossy().into_owned(),
             Err(_) => path.clone(),
@@ -59,7 +59,7 @@ impl FilterArgs {
     }
 }
 
-/// Returns a time of the day here, or so long before `now`, ns since the Unix epoch.
+/// Parses a local date and time, or an age before `now`, to ns since the Unix epoch.
 fn time(option: &str, text: &str, now: jiff::Timestamp, zone: &TimeZone) -> Result<u64, Problem> {
     let wrong = || {
         let message =
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates_here_or_spans_before_now() {
+    fn times_are_local_dates_or_ages_before_now() {
         let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
         let of = |text: &str| time("--since", text, now, &TimeZone::UTC).map_err(|error| error.to_string());
         assert_eq!(of("2026-11-01").unwrap(), 1_793_491_200_000_000_000);

@@ -1,4 +1,4 @@
-//! `qd1 history`: lists the saved runs, shows any of them again with the current analysis, and keeps them in order.
+//! `qd1 history`: lists the saved runs, shows any of them again with the current analysis, and manages them.
 
 pub(crate) mod filter;
 mod transfer;
@@ -19,7 +19,7 @@ use crate::bounds::Bounds;
 use crate::{output, session};
 use filter::FilterArgs;
 
-/// What the help ends with.
+/// Text at the end of the help.
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 history --path /srv --since 30d
@@ -27,9 +27,9 @@ Examples:
   qd1 history tag 3f2a before-upgrade
   qd1 history prune --keep 100 --dry-run
 
-A tag names its runs wherever a run is asked for: qd1 compare @before-upgrade @latest.
+A tag can be used wherever a run is expected: qd1 compare @before-upgrade @latest.
 
-Exit codes: 0 done; 1 the history is damaged; 2 wrong usage; 5 it cannot be read or written.";
+Exit codes: 0 done; 1 the history is damaged; 2 usage error; 5 it cannot be read or written.";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -41,8 +41,8 @@ pub(crate) struct HistoryArgs {
     /// How many runs to list, the newest first
     #[arg(long, default_value = "20")]
     pub(crate) limit: std::num::NonZeroUsize,
-    /// One figure across the runs of a place, such as commit1.p99 or read32.iops: how it developed, when its level
-    /// changed, and what was new at that time
+    /// Show one figure across the runs of a place, such as commit1.p99 or read32.iops: how it developed, when its level
+    /// changed, and what else changed at that time
     #[arg(long, value_name = "FIGURE", conflicts_with = "limit")]
     pub(crate) trend: Option<String>,
     /// List as JSON
@@ -52,7 +52,7 @@ pub(crate) struct HistoryArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
-    /// Print a saved run again, with the current analysis of what it measured
+    /// Print a saved run again, with the current analysis
     Show {
         /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         #[arg(default_value = "@latest")]
@@ -63,46 +63,46 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Give a run tags, by which it is found, compared and kept
+    /// Give a run tags, to find, compare and keep it
     Tag {
         /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         id: String,
-        /// Words of letters, digits, - _ and .
+        /// The tags: words of letters, digits, - _ and .
         #[arg(required = true)]
         tags: Vec<String>,
-        /// Take these tags away
+        /// Remove these tags instead
         #[arg(long)]
         remove: bool,
     },
-    /// Note a remark on a run
+    /// Add a note to a run
     Note {
         /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         id: String,
-        /// The remark; an empty one takes it away
+        /// The note; an empty text removes it
         text: String,
     },
-    /// Remove old runs, but none with a tag or a note, and no check over hours that goes on
+    /// Remove old runs, except those with a tag or a note, and unfinished checks over hours
     Prune {
-        /// How many of the runs that are meant stay, the newest
+        /// How many of the matching runs to keep: the newest ones
         #[arg(long)]
         keep: usize,
         #[command(flatten)]
         filter: FilterArgs,
-        /// Only say what would be removed
+        /// Only show what would be removed
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write runs with their tags and notes to a file, for another machine or to keep
+    /// Write runs with their tags and notes to a file, for another machine or as a backup
     Export(transfer::ExportArgs),
-    /// Add the runs of such files, or of files of --json; those that are there stay as they are
+    /// Add the runs in exported files or --json files; runs that are already there stay as they are
     Import {
-        /// Files
+        /// Files to import
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
 }
 
-/// Lists the runs, or does what is asked with them.
+/// Lists the runs, or does with them what the subcommand says.
 ///
 /// # Errors
 /// When the history cannot be read or written, or has no such run.
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
         }
         Some(HistoryCommand::Note { id, text }) => {
             if text.chars().count() > NOTE_MAX {
-                return Err(Problem::usage(format!("a note has at most {NOTE_MAX} letters")).into());
+                return Err(Problem::usage(format!("a note can have at most {NOTE_MAX} characters")).into());
             }
             let store = qd1_runs::history::open()?;
             store.note(&qd1_runs::find::id(&store, id)?, text.trim())?;
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the history to look at it; where a machine is asked for, after it is known of every run.
+/// Opens the history for reading; if a machine is asked for, first learns the machine of every run.
 fn with_hosts(filter: &FilterArgs) -> Result<Store> {
     if filter.host.is_some()
         && let Ok(store) = qd1_runs::history::open()
@@ -167,7 +167,7 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     let mut found: Vec<(String, String)> = Vec::new();
     for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
         row.headline = judged(store, &row.id);
-        // One that goes on is another one tomorrow.
+        // The headline of an unfinished run may still change.
         let headline = row.headline.clone().filter(|_| !row.unfinished);
         found.extend(headline.map(|headline| (row.id.clone(), headline)));
     }
@@ -181,8 +181,8 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     Ok(())
 }
 
-/// Notes what runs found, by their ids, once the list is out: where somebody else writes, that waits. Where nothing can be
-/// written they are judged each time.
+/// Saves headlines by the ids of their runs, after the list is printed: this waits while another process writes. If
+/// nothing can be written, the runs are judged each time.
 fn note_headlines(found: &[(String, String)]) {
     if found.is_empty() {
         return;
@@ -192,10 +192,10 @@ fn note_headlines(found: &[(String, String)]) {
     }
 }
 
-/// Runs that are judged for a list at most: those that were imported, or that an earlier qd1 kept, which noted no headline.
+/// Most runs that are judged for a list: those without a saved headline, imported or saved by an earlier qd1.
 const JUDGED_MAX: usize = 20;
 
-/// Returns what a run found; `None` where it cannot be read.
+/// Returns the headline of a run; `None` if it cannot be read.
 fn judged(store: &Store, id: &str) -> Option<String> {
     let record = store.load(id).ok()?;
     let report = Bounds::of_run(record.plan.subject, None).ok()?.judge(record, false).ok()?;
@@ -215,12 +215,12 @@ fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
     let ids: Vec<String> = old.into_iter().map(|row| row.id).collect();
     let kept_size = match is_dry_run || ids.is_empty() || store.remove(&ids)? {
         true => "",
-        false => "; there is no room to make the history smaller, and later runs use theirs",
+        false => "; there is not enough space to shrink the history, but later runs will use the freed space",
     };
     let verb = if is_dry_run { "would be removed" } else { "removed" };
     let spared = match spared.len() {
         0 => String::new(),
-        count => format!("; {count} older with tags or notes, or resumable, kept"),
+        count => format!("; kept {count} of the older runs: with tags or notes, or resumable"),
     };
     let text = format!("{} {verb}{spared}{kept_size}\n", counted(ids.len()));
     output::write(&DestinationArgs::stdout(), &text)

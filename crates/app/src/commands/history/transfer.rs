@@ -1,4 +1,5 @@
-//! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz` or `.zst`.
+//! Runs from one history to another: a file with a line of JSON for each, compressed if its name ends with `.gz` or
+//! `.zst`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use crate::{message, output};
 use qd1_runs::exports::{self, Content, Exported, Line};
 use qd1_runs::stored::{Packing, Stored};
 
-/// A file of `history export`, as it is kept.
+/// A file of `history export`.
 const HISTORY: Kind = Kind { name: "a history", most: 4 << 30 };
 /// Digits of a run's id.
 const ID_DIGITS: usize = 12;
@@ -29,11 +30,11 @@ const ELAPSED_NS_MAX: u64 = 366 * 86_400_000_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Their ids, or the beginnings of them, or @TAG; otherwise all that the conditions mean
+    /// Ids of the runs, the beginnings of ids, or @TAG [default: all runs that match the filters]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// The file, compressed where its name ends with .gz or .zst; stdout otherwise
+    /// Write to this file, compressed if its name ends with .gz or .zst [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Leave out names, addresses, models, paths, tags and notes, to share the runs
@@ -41,7 +42,7 @@ pub(crate) struct ExportArgs {
     pub(crate) redact: bool,
 }
 
-/// Writes runs to a file. One that cannot be read is named, and left out.
+/// Writes runs to a file. A run that cannot be read is reported, and left out.
 ///
 /// # Errors
 /// When the history cannot be read, has no such run, or the file cannot be written.
@@ -51,7 +52,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     let is_all = args.ids.is_empty() && args.filter == FilterArgs::default();
     let mut rows = match store.find(&args.filter.filter()?, usize::MAX) {
         Ok(rows) => rows,
-        // Whoever asks for some runs may not get others.
+        // Whoever asks for certain runs must not get others.
         Err(error) if !is_all => return Err(error),
         Err(error) => {
             message::print(format_args!("qd1: {error:#}"));
@@ -86,10 +87,10 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     lost = lost.max(failed.len());
     let written = export.written.len();
     if written == 0 && lost == 0 {
-        return Err(Problem::usage("there is no run to export; `qd1 history` lists what there is").into());
+        return Err(Problem::usage("there is no run to export; `qd1 history` lists the runs").into());
     }
     if written == 0 {
-        anyhow::bail!("none of the runs can be read, and nothing is written");
+        anyhow::bail!("none of the runs can be read, so nothing was written");
     }
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     match args.output.as_deref().and_then(Packing::of) {
@@ -128,13 +129,13 @@ impl Export {
         Ok(())
     }
 
-    /// Adds the runs that neither the list nor the index of a damaged history leads to; how many are lost.
+    /// Adds the runs that neither the list nor the index of a damaged history leads to; returns how many are lost.
     fn salvage(&mut self, store: &Store, rows: &[Row]) -> usize {
         let Salvaged { records, mut lost, is_counted } = store.salvage();
         let missing: Vec<Record> = records.into_iter().filter(|record| !self.written.contains(&record.id)).collect();
         let more = if is_counted { "" } else { "; more may be lost" };
         message::print(format_args!(
-            "qd1: the history is damaged; looked for each run separately: {} more found{more}",
+            "qd1: the history is damaged; searched for each run separately: {} more found{more}",
             counted(missing.len())
         ));
         for record in missing {
@@ -176,7 +177,7 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
             keep_words(&store, &run)?;
         }
     }
-    let already = if there == 0 { String::new() } else { format!("; {} were there already", counted(there)) };
+    let already = if there == 0 { String::new() } else { format!("; {} already there", counted(there)) };
     output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", counted(added)))
 }
 
@@ -189,7 +190,7 @@ fn keep_words(store: &Store, run: &Exported) -> Result<()> {
     Ok(())
 }
 
-/// Reads a file, and all of its runs once, so that nothing is added of files of which one is wrong.
+/// Reads a file, and all of its runs once, so that nothing is added if any file is invalid.
 fn content(path: &Path) -> Result<Content> {
     let name = || printable(&path.to_string_lossy()).into_owned();
     let found = exports::content(Stored::read(path, HISTORY)?)?;
@@ -208,7 +209,8 @@ fn content(path: &Path) -> Result<Content> {
     Ok(found)
 }
 
-/// Refuses what no qd1 has measured: a run is found by its id and listed by its times, and both are shown as they are.
+/// Refuses a record that qd1 cannot have made: its id and times are used to find and list the run, and are shown
+/// unchanged.
 fn check(record: &Record) -> Result<(), Problem> {
     let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
     let is_id = record.id.len() == ID_DIGITS && record.id.bytes().all(is_digit);
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_no_qd1_measured_is_refused() {
+    fn a_record_that_qd1_cannot_have_made_is_refused() {
         let good = qd1_report::samples::slow_vps().record;
         let good = Record { id: "0123456789ab".to_owned(), ..good };
         check(&good).unwrap();

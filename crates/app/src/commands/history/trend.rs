@@ -16,13 +16,13 @@ use super::filter::FilterArgs;
 use crate::args::DestinationArgs;
 use crate::{message, output};
 
-/// Runs that are looked at without saying so.
+/// Up to this many runs are analysed without a message.
 const SILENT: usize = 3;
 
-/// Prints the trend of the figure that is named so.
+/// Prints the trend of the figure of this name.
 ///
 /// # Errors
-/// As [`of_figure`].
+/// As for [`of_figure`].
 pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<()> {
     let trend = of_figure(name, conditions)?;
     let to = DestinationArgs::stdout();
@@ -35,7 +35,7 @@ pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<
     output::write(&to, &text)
 }
 
-/// Returns the trend of the figure that is named so.
+/// Returns the trend of the figure of this name.
 ///
 /// # Errors
 /// When there is no such figure, or no run that has it.
@@ -50,7 +50,7 @@ pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
             store
         }
         Err(error) => {
-            message::print(format_args!("qd1: only what was noted before is shown: {error:#}"));
+            message::print(format_args!("qd1: only figures computed earlier are shown: {error:#}"));
             qd1_runs::history::read()?
         }
     };
@@ -77,19 +77,19 @@ fn nothing(store: &Store, filter: &Filter, typed: &str, step: &str) -> Result<Pr
     let steps = store.steps()?;
     let hint = match nearest(step, steps.iter().map(String::as_str)) {
         Some(near) if near != step => format!("did you mean {}?", printable(near)),
-        _ => "`qd1 history show ID` has the figures of a run".to_owned(),
+        _ => "`qd1 history show ID` shows the figures of a run".to_owned(),
     };
     Ok(Problem::usage(format!("no run has {typed}; {hint}")))
 }
 
-/// Works out the figures of runs that an earlier qd1 kept, once.
+/// Computes, once, the figures of runs that an earlier qd1 saved.
 fn learn_figures(store: &Store, filter: &Filter) -> Result<()> {
     let unknown = store.without_figures(filter)?;
     if unknown.len() > SILENT {
-        message::print(format_args!("qd1: looking at {} runs for the first time", unknown.len()));
+        message::print(format_args!("qd1: analysing {} runs for the first time", unknown.len()));
     }
     for id in unknown {
-        // One that cannot be read has none.
+        // A run that cannot be read has no figures.
         let figures = store.load(&id).map(|record| kept_figures(&summarize(&record))).unwrap_or_default();
         store.note_figures(&id, &figures)?;
     }
@@ -105,7 +105,7 @@ fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
         let left = all - runs.len();
         let (suite, path) = (printable(&last.suite), printable(&last.path));
         message::print(format_args!(
-            "qd1: {} of other suites or places left out; this is {suite} of {path}",
+            "qd1: left out {} of other suites or places; this is the trend of {suite} on {path}",
             super::counted(left)
         ));
     }
@@ -140,7 +140,7 @@ fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
     })
 }
 
-/// What of the circumstances is not as it was.
+/// Returns the circumstances that have changed.
 fn news(before: &Kept, now: &Kept) -> Vec<String> {
     let words = |kept: &Kept| {
         let host = kept.row.host.clone().unwrap_or_default();

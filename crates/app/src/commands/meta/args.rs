@@ -19,23 +19,23 @@ pub(crate) struct MetaArgs {
     /// Directory to measure; files are made in a separate directory there, and removed
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// What to do
+    /// What to run
     #[arg(long, value_enum, default_value_t)]
     pub(crate) suite: SuiteName,
     /// How many files, for example 20000, 100k or 1M [default: 20000, --quick 5000, --full 100000; bonnie: 16384]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) files: Option<u64>,
-    /// Size of each file, or of the smallest and the largest: 0, 64k, 1k..64k [default: 4k; bonnie: 0]
+    /// Size of each file, or the smallest and the largest size: 0, 64k, 1k..64k [default: 4k; bonnie: 0]
     #[arg(long, value_name = "SIZE[..SIZE]", value_parser = sizes)]
     pub(crate) file_size: Option<(Bytes, Bytes)>,
-    /// Files in a directory [default: 1000; bonnie: all in one]
+    /// Files per directory [default: 1000; bonnie: all in one]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) per_dir: Option<u64>,
-    /// Threads that share the files out
+    /// Threads that share the files
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: u32,
-    /// What to make durable, separated by commas: files as they are made, their dir after each change, or all at the
-    /// end of each operation [default: nothing; bonnie: end]
+    /// What to make durable, separated by commas: files as they are made, their dir after each change, or
+    /// everything at the end of each operation [default: nothing; bonnie: end]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_enum)]
     pub(crate) fsync: Vec<Fsync>,
     /// Operations, separated by commas: create, stat, open, list, rename, link, delete [default: all]
@@ -47,16 +47,16 @@ pub(crate) struct MetaArgs {
     /// bonnie: size of the large file, at least twice the memory [default: twice the memory, at least 300 MiB; 0: none]
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
-    /// bonnie: memory size that the large file has to exceed, if smaller than the machine's
+    /// bonnie: memory size that the large file must exceed, if smaller than the machine's
     #[arg(long, value_name = "SIZE")]
     pub(crate) ram: Option<Bytes>,
-    /// bonnie: bytes of one read or write of the large file [default: 8k]
+    /// bonnie: size of one read or write of the large file [default: 8k]
     #[arg(long, value_name = "SIZE")]
     pub(crate) chunk: Option<Bytes>,
-    /// Fewer files: wider intervals
+    /// Use fewer files: wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// More files: tighter intervals
+    /// Use more files: tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
     /// Longest time of each operation, for example 30s [default: 20s; with --files or bonnie, until all is done]
@@ -68,7 +68,7 @@ pub(crate) struct MetaArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// What to do.
+/// What to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SuiteName {
     /// Create, stat, open, list, rename, link and delete files, in order and in random order.
@@ -84,7 +84,7 @@ pub(crate) enum SuiteName {
 pub(crate) enum Fsync {
     /// Each file as it is made.
     Files,
-    /// Its directory with each change of it.
+    /// Its directory after each change to it.
     Dir,
     /// Everything at the end of an operation.
     End,
@@ -93,9 +93,9 @@ pub(crate) enum Fsync {
 /// An order of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// As they were made.
+    /// In the order in which they were made.
     Sequential,
-    /// Drawn from the seed.
+    /// In random order, drawn from the seed.
     Random,
 }
 
@@ -111,7 +111,7 @@ impl MetaArgs {
             (self.device.destroy.is_some(), "--destroy: files need a filesystem, not a device; name a directory"),
             (self.files == Some(0) && !is_bonnie, "--files 0 leaves nothing to measure; choose 1 or more"),
             (self.files > Some(FILES_MAX), "--files: more than 1000M files must be a mistake; choose fewer"),
-            (self.per_dir == Some(0), "--per-dir 0: a directory without files; choose 1 or more"),
+            (self.per_dir == Some(0), "--per-dir 0 makes directories without files; choose 1 or more"),
             (
                 self.size.is_some() && !is_bonnie,
                 "--size is for bonnie's large file (--suite bonnie); did you mean --file-size?",
@@ -120,13 +120,16 @@ impl MetaArgs {
             (self.chunk.is_some() && !is_bonnie, "--chunk is for bonnie's large file; add --suite bonnie"),
             (
                 is_bonnie && !self.ops.is_empty(),
-                "--ops: bonnie++ has its own; leave it out, or leave out --suite bonnie",
+                "--ops: bonnie++ has its own operations; leave it out, or leave out --suite bonnie",
             ),
             (
                 is_bonnie && !self.order.is_empty(),
                 "--order: bonnie++ uses both orders; leave it out, or leave out --suite bonnie",
             ),
-            (is_bonnie && self.workers > 1, "--workers: bonnie++ uses one; leave it out, or leave out --suite bonnie"),
+            (
+                is_bonnie && self.workers > 1,
+                "--workers: bonnie++ uses one thread; leave it out, or leave out --suite bonnie",
+            ),
             (
                 is_bonnie && (self.quick || self.full),
                 "--quick and --full: bonnie++ sets its own amounts of work; use --files and --size",
@@ -137,7 +140,7 @@ impl MetaArgs {
         }
         if std::fs::metadata(&self.path).is_ok_and(|found| !found.is_dir()) {
             let message =
-                format!("{} is not a directory, and files are made in one; name a directory", self.path.display());
+                format!("{} is not a directory; name the directory to make the files in", self.path.display());
             return Err(Problem::usage(message).into());
         }
         Ok(())

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &MetaArgs, typed: &CommandLine) -> Result<ExitCode> {
     session.run(&mut MetaJob { suite })
 }
 
-/// The suite, and before it a trial that says how long it will take.
+/// The suite, preceded by a trial that estimates how long it will take.
 struct MetaJob<'a> {
     suite: SuiteJob<'a>,
 }
@@ -71,7 +71,7 @@ impl Job for MetaJob<'_> {
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         if let Some(about_ns) = trial::estimate(&plan, &context.id, context.cancel) {
-            watch.heading(&format!("about {}, by a trial", format_span_ns(about_ns)));
+            watch.heading(&format!("about {}, estimated by a short trial", format_span_ns(about_ns)));
         }
         self.suite.execute(plan, context, watch)
     }

@@ -1,5 +1,5 @@
-//! How long the operations will take, by a trial of a few files: their plan has only their longest time, which a disk hardly
-//! ever needs.
+//! Estimates how long the operations will take from a trial with a few files: the plan has only the longest time, which
+//! a disk hardly ever needs.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,22 +12,23 @@ use qd1_clock as clock;
 use qd1_model::plan::{FileOp, FilesWork, Plan, Work};
 use qd1_system::scratch::Scratch;
 
-/// What a step takes beside its operations: counters are read, directories made and opened.
+/// What a step takes in addition to its operations: counters are read, directories made and opened.
 const STEP_NS: u64 = 100_000_000;
-/// By so much longer do many files take than a few, for each of them.
+/// How many times as long each file takes if there are many instead of a few.
 const MANY: f64 = 1.5;
-/// Files of the trial, their size and that of all together, and the longest that an operation on them takes.
+/// Limits of the trial: number of files, size of each, and size of all together; see `LONGEST` for the time.
 const FILES: u64 = 2000;
 const FILE_MAX: u64 = 1 << 20;
 const BYTES_MAX: u64 = 16 << 20;
-/// What is written of a large file.
+/// Most bytes written of a large file.
 const LARGE_MAX: u64 = 64 << 20;
 /// Assumed time of a random read: there is no file yet to try one on.
 const SEEK_NS: f64 = 200_000.0;
+/// Longest time of each operation in the trial.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Returns how long the plan's operations on files will take, ns; `None` where the plan has others, or nothing can be tried
-/// within the space that the plan states.
+/// Returns how long the plan's operations on files will take, ns; `None` if the plan has other operations, or nothing
+/// can be tried within the space that the plan states.
 pub(super) fn estimate(plan: &Plan, id: &str, cancel: &AtomicBool) -> Option<u64> {
     let works: Vec<&FilesWork> = plan
         .steps
@@ -61,7 +62,7 @@ pub(super) fn estimate(plan: &Plan, id: &str, cancel: &AtomicBool) -> Option<u64
     Some(works.iter().zip(plan.steps.iter().map(|step| step.duration_max_ns())).map(step).sum())
 }
 
-/// Returns what each byte of a large file takes to be written and synced, ns.
+/// Returns how long it takes to write and sync each byte of a large file, ns.
 fn byte_ns(work: &FilesWork, path: &Path, id: &str, cancel: &AtomicBool) -> Result<f64> {
     let scratch = Scratch::create(path, &format!("{id}-trial"))?;
     let mut file = File::create_new(scratch.path().join("large"))?;
@@ -78,7 +79,7 @@ fn byte_ns(work: &FilesWork, path: &Path, id: &str, cancel: &AtomicBool) -> Resu
     Ok((clock::now_ns() - begin_ns) as f64 / written.max(1) as f64)
 }
 
-/// What each operation takes, ns.
+/// How long each operation takes, ns.
 #[derive(Default)]
 struct Times {
     create_ns: f64,
@@ -93,7 +94,7 @@ struct Times {
 }
 
 impl Times {
-    /// Tries all of them in a directory of its own.
+    /// Tries all of them in a separate directory.
     fn of(work: &FilesWork, path: &Path, id: &str, cancel: &AtomicBool) -> Result<Option<Self>> {
         let size = work.size.0 - work.size_spread.0 / 2;
         let most = FILES.min(work.count).min(BYTES_MAX / size.max(1));
@@ -151,7 +152,7 @@ impl Times {
         Ok((!cancel.load(Ordering::Relaxed)).then_some(times))
     }
 
-    /// An operation on one of many files.
+    /// Returns the time of an operation on one file.
     fn of_op(&self, op: FileOp) -> f64 {
         match op {
             FileOp::Create => self.create_ns,
@@ -175,13 +176,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let work = FilesWork { size, count, ..FilesWork::default() };
         let times = Times::of(&work, dir.path(), "t", &AtomicBool::new(false)).unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no files are left");
         times
     }
 
-    /// One planned file of 300 MiB was tried six times over, and one of 1.5 GiB in memory.
+    /// Regression: with one planned file of 300 MiB, the trial wrote six; with one of 1.5 GiB, it held that in memory.
     #[test]
-    fn no_more_is_tried_than_is_planned() {
+    fn the_trial_does_no_more_than_the_plan() {
         assert!(tried(Bytes::mib(300), 1).is_none());
         let times = tried(Bytes::kib(4), 1).unwrap();
         assert!(times.create_ns > 0.0 && times.delete_ns > 0.0);

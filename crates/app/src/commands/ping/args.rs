@@ -1,4 +1,4 @@
-//! The command line of `qd1 ping`: descriptive long names, with ioping's letters.
+//! The command line of `qd1 ping`: descriptive long options, and ioping's short ones.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use qd1_model::Problem;
 
 /// Help after the options. The exit codes are those of every command, not ioping's.
 pub(crate) const EXIT_CODES: &str = "\
-Times are 200ms, 3s, 2m or a number of seconds; sizes 4k, 16MiB or a number of bytes.
-Letters are ioping's where it has one. A file that exists is only read.
+Times are written as 200ms, 3s, 2m or a number of seconds, sizes as 4k, 16MiB or a number of bytes.
+Short options are those of ioping, where it has them. An existing file is only read.
 
-Exit codes: 0 every request succeeded; 1 one failed; 2 wrong usage; 4 the target is not safe to use; 5 the machine or \
+Exit codes: 0 every request succeeded; 1 one failed; 2 usage error; 4 the target is not safe to use; 5 the machine or \
 this user cannot do it; 129, 130, 143 interrupted (Ctrl-C: the summary is printed).";
 
 /// Default interval: one request a second, so that a ping costs little. A rapid one is limited in time instead.
@@ -47,7 +47,7 @@ pub(crate) struct PingArgs {
     /// Size of a request [default: 4k]
     #[arg(long, short, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
-    /// Bytes that requests are spread over [default: 16MiB in a directory, else all]
+    /// Size of the area that requests are spread over [default: 16MiB in a directory, otherwise all]
     #[arg(long, short = 'S', value_name = "SIZE")]
     pub(crate) area: Option<Bytes>,
     /// Bypass the page cache (O_DIRECT)
@@ -65,28 +65,28 @@ pub(crate) struct PingArgs {
     /// How writes are made durable [default: fdatasync; with --cached: none]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) sync: Option<Durability>,
-    /// Requests in order instead of at random offsets (and of 256k, unless --size)
+    /// Make requests in order instead of at random offsets (of 256k, unless --size is given)
     #[arg(long, short = 'L')]
     pub(crate) linear: bool,
-    /// As fast as possible: no lines, no interval, and 3 s and 64 MiB unless set
+    /// Go as fast as possible: no lines, no interval, and unless set otherwise for 3 s in 64 MiB
     #[arg(long, short = 'R')]
     pub(crate) rapid: bool,
     /// How many of the first requests to leave out of the summary
     #[arg(long, short = 'a', value_name = "N", default_value_t = 1)]
     pub(crate) warmup: u64,
-    /// Only the summary
+    /// Print only the summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// One JSON object per line: the settings, each request, the summary
+    /// Print one JSON object per line: the settings, each request, the summary
     #[arg(long, short = 'J')]
     pub(crate) json: bool,
-    /// Space of the filesystem that stays free [default: a tenth of it, at most 4 GiB]
+    /// Space to leave free on the filesystem [default: a tenth of it, at most 4 GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) leave_free: Option<Bytes>,
-    /// Seed of offsets and data, to repeat a run exactly
+    /// Seed for offsets and data, to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Overwrite this block device; must name PATH again
+    /// Overwrite this block device; must repeat PATH
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,
 }
@@ -95,15 +95,15 @@ pub(crate) struct PingArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Durability {
-    /// fdatasync after it.
+    /// fdatasync after each write.
     Fdatasync,
-    /// fsync after it.
+    /// fsync after each write.
     Fsync,
-    /// The file is opened O_DSYNC.
+    /// The file is opened with O_DSYNC.
     ODsync,
-    /// The file is opened O_SYNC.
+    /// The file is opened with O_SYNC.
     OSync,
-    /// RWF_DSYNC with it.
+    /// RWF_DSYNC with each write.
     RwfDsync,
     /// Not at all.
     None,
@@ -152,7 +152,7 @@ impl PingSettings {
         }
         let size = args.size.unwrap_or(if args.linear { SIZE_LINEAR } else { SIZE });
         if size.0 == 0 || size.0 > SIZE_MAX {
-            return Err(Problem::usage(format!("--size {size}: a request has between 1 B and 1 GiB")).into());
+            return Err(Problem::usage(format!("--size {size}: a request must have between 1 B and 1 GiB")).into());
         }
         let own_area = args.area.unwrap_or(if args.rapid { RAPID_AREA } else { AREA });
         if own_area < size {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn iopings_letters_mean_the_same_as_in_ioping() {
+    fn short_options_mean_the_same_as_in_ioping() {
         let one = settings("-c 5 -i 0.2 -w 10 -s 8k -S 1m -D /tmp").unwrap();
         assert_eq!((one.count, one.interval_ns, one.deadline_ns), (Some(5), 200_000_000, Some(10_000_000_000)));
         assert_eq!(

@@ -76,7 +76,7 @@ pub(crate) fn check_settings(
     let is_block = matches!(place.kind, PathKind::Block(_));
     destroy::is_allowed(place, named)?;
     if settings.writes() && matches!(place.kind, PathKind::File(_)) {
-        let message = format!("{path} is a file, and files that exist are only read; name the directory it is in");
+        let message = format!("{path} is a file, and existing files are only read; name its directory instead");
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     if settings.writes() && is_block {
@@ -99,7 +99,7 @@ pub(crate) fn check_settings(
     }
     let align = place.direct.align.max(1);
     if settings.direct && !settings.size.is_multiple_of(align) {
-        let message = format!("direct I/O at {path} works in multiples of {align} bytes; choose such a --size");
+        let message = format!("direct I/O at {path} needs multiples of {align} bytes; choose --size accordingly");
         return Err(Problem::usage(message).into());
     }
     Ok(())
@@ -120,7 +120,7 @@ fn area(settings: &PingSettings, place: &Place) -> Result<u64> {
     let area = settings.area.map_or(length, |area| area.0.min(length));
     if area < u64::from(settings.size) {
         let size = Bytes(settings.size.into());
-        return Err(Problem::usage(format!("{path} has {}, less than a request of {size}", Bytes(length))).into());
+        return Err(Problem::usage(format!("{path} has only {}, less than a request of {size}", Bytes(length))).into());
     }
     Ok(area)
 }

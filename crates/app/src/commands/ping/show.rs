@@ -74,7 +74,7 @@ struct Line<'a> {
     error: Option<&'a str>,
 }
 
-/// Share of reads from the page cache from which the summary says so.
+/// Smallest share of reads from the page cache that the summary reports.
 const CACHED_MIN: f64 = 0.1;
 
 /// The last object.
@@ -318,7 +318,7 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
         .collect();
     let warmup = match summary.warmup {
         0 => String::new(),
-        some => format!(" ({some} of them to warm up)"),
+        some => format!(" ({some} of them for warm-up)"),
     };
     let mut text = format!(
         "{} requests{warmup}, {} failed, in {}{}\n",
@@ -329,7 +329,8 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
     );
     if let Some(share) = summary.from_page_cache.filter(|share| *share >= CACHED_MIN) {
         text += &format!(
-            "the page cache answered {} of the reads, although it was asked to drop them: others read this file; try --direct\n",
+            "the page cache answered {} of the reads, although it was asked to drop the data: other programs \
+             read this file; try --direct\n",
             format_share(share)
         );
     }
@@ -341,7 +342,7 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
 
 fn figures_text(figures: &Figures, sync: Sync, named: bool) -> String {
     let name = if named { format!("{}s: ", figures.operation) } else { String::new() };
-    // What was seen, as all of this line and the next: so few requests may resolve no rate.
+    // The observed values, on this line and the next: few requests may not resolve a rate.
     let rate = figures.requests as f64 * 1e9 / figures.busy_ns.max(1) as f64;
     let mut text =
         format!("{name}while busy {} requests/s, {}\n", format_count(rate), format_rate(figures.busy_bytes_per_second));
@@ -363,7 +364,7 @@ fn shown(estimate: &Estimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "?".to_owned(), format_ns);
     match estimate.value {
         Some(value) if estimate.low.is_none() && estimate.high.is_none() => {
-            format!("{} (n={} gives no interval)", format_ns(value), estimate.n)
+            format!("{} (n={} is too few for an interval)", format_ns(value), estimate.n)
         }
         Some(value) => format!("{} [{}..{}]", format_ns(value), end(estimate.low), end(estimate.high)),
         None => format!("not resolved (n={}, needs about {})", estimate.n, estimate.n_needed),

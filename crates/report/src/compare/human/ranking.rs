@@ -18,8 +18,8 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
     for row in comparison.rows.iter().filter(|row| is_shown(row, is_all)) {
         page.line("");
         let better = words::of(row).map_or("", |metric| match metric.better {
-            Better::Lower => "the least first",
-            Better::Higher => "the most first",
+            Better::Lower => "lowest first",
+            Better::Higher => "highest first",
         });
         let name = page.paint(BOLD, &format!("{}, {}", step_name(comparison, row), words::title(row)));
         page.line(&format!("  {name} ({better}), and the ratio to {}", shorten(&comparison.sides[0].name, NAME)));
@@ -40,8 +40,8 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
         }
     }
     page.line("");
-    let legend = "A side's rank is one more than the number of sides that are surely better: whose whole interval lies on the \
-                  better side of its own. Without an interval there is none.";
+    let legend = "A side's rank is one more than the number of sides that are certainly better: their intervals do not \
+                  overlap with this side's. A side without an interval has no rank.";
     for line in crate::page::wrap(legend, page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
@@ -56,7 +56,7 @@ fn whole(page: &mut Page, comparison: &Comparison) {
     page.line("");
     let heading = page.paint(BOLD, "Over all kinds of operation");
     page.line(&format!(
-        "  {heading} (the least time first), and the ratio to {}",
+        "  {heading} (shortest time first), and the ratio to {}",
         shorten(&comparison.sides[0].name, NAME)
     ));
     let mut order: Vec<(usize, f64)> = vec![(0, 1.0)];

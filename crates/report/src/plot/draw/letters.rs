@@ -9,7 +9,7 @@ use crate::plot::chart::{Body, Chart};
 const COLUMN: f64 = 9.0;
 const LINE: f64 = 18.0;
 
-/// Returns a chart in letters, each line ending with a newline.
+/// Returns a chart as text, each line ending with a newline.
 pub(super) fn written(chart: &Chart, columns: usize, color: bool, is_unicode: bool) -> String {
     if let Body::Matrix { matrix } = &chart.body {
         let text = matrix::letters(chart, matrix, columns);

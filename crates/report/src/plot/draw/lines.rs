@@ -19,7 +19,7 @@ const LETTER: f64 = 7.2;
 /// Lines over a heat map have to stand out from all its shades.
 const OVER: [Color; 3] = [ALERT, Color::Rgb(0x8a, 0x5a, 0x00), Color::Rgb(0xe0, 0x21, 0x8a)];
 
-/// Where the colours do not suffice, and for the runs of a step.
+/// For when there are too few colours, and for the runs of a step.
 const DASHES: [&str; 4] = ["", "7 4", "2 3", "9 3 2 3"];
 
 /// A line with its look.
@@ -31,13 +31,13 @@ struct Line<'a> {
     width: f64,
 }
 
-/// Marks whose meaning is written beside them, at most.
+/// Most marks whose meaning is written next to them.
 const EXPLAINED_MAX: usize = 6;
 
 /// Height of a bound's name, and about how wide its letters are.
 const NAME_LINE: f64 = 11.0;
 const NAME_LETTER: f64 = 5.6;
-/// Of the bound within which a class passes.
+/// For the bound within which a class passes.
 const PASS: Color = Color::Rgb(0x0a, 0x6b, 0x3d);
 
 /// The area and its axes.
@@ -236,7 +236,7 @@ fn stroke(points: Vec<(f64, f64)>, line: &Line<'_>, stroke_width: f64) -> Primit
     Primitive::PolyLine { points, stroke: line.color.clone(), stroke_width, stroke_dasharray }
 }
 
-/// What marks of lines mean, below each other at the top, if they are few.
+/// What the marks of lines mean, one below the other at the top, if there are few.
 fn explained(marks: &[Mark], area: &Area) -> Vec<Primitive> {
     if marks.len() > EXPLAINED_MAX {
         return Vec::new();
@@ -255,7 +255,7 @@ fn explained(marks: &[Mark], area: &Area) -> Vec<Primitive> {
     marks.iter().filter(|mark| mark.y.is_none()).enumerate().map(explain).collect()
 }
 
-/// The line of a bound: across the whole chart dashed, around its percentile whole.
+/// The line of a bound: dashed across the whole chart, or solid around its percentile.
 fn bounded(bound: &Bound, area: &Area) -> Option<Primitive> {
     let y = area.y.place(bound.y);
     let (left, right) = bound.x.map_or((LEFT, area.right), |(from, to)| (area.x.place(from), area.x.place(to)));
@@ -275,7 +275,7 @@ fn color_of(bound: &Bound) -> Color {
     if bound.is_fail { ALERT } else { PASS }
 }
 
-/// What each bound is: before its stretch, or above the right end of its line, and apart from the names before it.
+/// What each bound is: before its stretch, or above the right end of its line, and clear of the names before it.
 fn names_of_bounds(bounds: &[Bound], area: &Area) -> Vec<Primitive> {
     let wide = |text: &str| NAME_LETTER * text.chars().count() as f64;
     let mut taken: Vec<f64> = Vec::new();
@@ -284,7 +284,7 @@ fn names_of_bounds(bounds: &[Bound], area: &Area) -> Vec<Primitive> {
     let mut named = |bound: &Bound| {
         let line = area.y.place(bound.y);
         let start = bound.x.map(|(from, _)| area.x.place(from) - 5.0);
-        // Who draws the bound is left out where there is no room for it.
+        // The source of the bound is left out if there is no room for it.
         let short = bound.text.split(" (").next().unwrap_or_default();
         let before = [bound.text.as_str(), short]
             .into_iter()

@@ -1,4 +1,4 @@
-//! Grades of disks by classes: cells whose word says what their colour does.
+//! Grades of disks by classes: in each cell a word says the same as the colour.
 
 use kuva::render::color::Color;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
@@ -21,8 +21,8 @@ const SMALL_LETTER: f64 = 5.7;
 /// Lines of a class's name above its column.
 const TITLE_LINES: usize = 3;
 
-/// Light enough for dark letters, and apart for whoever sees no red or green: the open ones are the lightest, the failed the
-/// darkest.
+/// Light enough for dark letters, and distinct for people who cannot tell red from green: open grades are the lightest,
+/// failed ones the darkest.
 const fn fill(color: &str) -> Color {
     match color.as_bytes() {
         b"good" => Color::Rgb(0xb5, 0xe3, 0xc8),
@@ -88,13 +88,13 @@ pub(super) fn draw(scene: &mut Scene, matrix: &Matrix) {
     }
 }
 
-/// Returns the same in letters, within so many columns: a block for as many runs as fit beside each other.
+/// Returns the same as text, at most this many columns wide: a block for as many runs as fit side by side.
 pub(super) fn letters(chart: &Chart, matrix: &Matrix, columns: usize) -> String {
     const GAP: usize = 2;
     let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
     let label = wide(&mut matrix.columns.iter().map(|name| name.chars().count())).min(columns / 3).max(8);
     let cell = |row: usize, column: usize| match &matrix.cells[row][column] {
-        // Of several words the first: the figure shows how far it may be from there.
+        // The first of several words: the figure shows how far off it may be.
         Some(graded) => format!("{} {}", graded.word.split(' ').next().unwrap_or_default(), graded.value),
         None => "-".to_owned(),
     };

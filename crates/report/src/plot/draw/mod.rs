@@ -1,7 +1,8 @@
 //! A chart as a picture: SVG, PNG, or the letters of a terminal.
 //!
-//! Where everything goes is decided here, since axes of nines, gaps, bands and unequal columns are ours; kuva writes the
-//! primitives as SVG and letters, `raster.rs` as pixels. The browser has its own drawing of the same charts (`html/report.js`), which moves.
+//! The layout is decided here, since kuva has no axes of nines, gaps, bands or unequal columns; kuva writes the
+//! primitives as SVG and text, `raster.rs` as pixels. In the browser `html/report.js` draws the same charts, which are
+//! interactive there.
 
 mod axis;
 mod grid;
@@ -28,14 +29,14 @@ pub enum PictureFormat {
     Terminal {
         /// Columns; there is a line for each four of them.
         columns: usize,
-        /// Whether with escape sequences for colour.
+        /// Whether to use escape sequences for colour.
         color: bool,
-        /// Whether with Braille and lines of boxes, or ASCII alone.
+        /// Whether to use Braille and box-drawing characters rather than only ASCII.
         is_unicode: bool,
     },
 }
 
-/// Width and height of a picture, in units of which text has 12.
+/// Width and height of a picture, in units in which text is 12 high.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
     /// From left to right.
@@ -52,7 +53,7 @@ impl Default for Size {
 
 const INK: Color = Color::Rgb(0x22, 0x22, 0x22);
 const QUIET: Color = Color::Rgb(0xdd, 0xdd, 0xdd);
-/// Of what only says where the picture is from.
+/// For the line that only says where the picture is from.
 const FAINT: Color = Color::Rgb(0x5b, 0x65, 0x70);
 /// Height of that line, and about how wide its letters are.
 const FOOT: f64 = 18.0;
@@ -71,7 +72,7 @@ const COLORS: [Color; 8] = [
     Color::Rgb(0x7f, 0x7f, 0x7f),
 ];
 
-/// From little to much: viridis, which is as clear in grey.
+/// From low to high: viridis, which is just as clear in grey.
 const SHADES: [Color; 10] = [
     Color::Rgb(253, 231, 37),
     Color::Rgb(181, 222, 43),
@@ -88,7 +89,7 @@ const SHADES: [Color; 10] = [
 /// Writes a chart.
 ///
 /// # Errors
-/// When it cannot be written as pixels, for its size.
+/// When it cannot be written as pixels because of its size.
 pub(crate) fn picture(chart: &Chart, format: PictureFormat, size: Size) -> Result<Vec<u8>, String> {
     match format {
         PictureFormat::Svg => Ok((SvgBackend::new().render_scene(&scene(chart, size)) + "\n").into_bytes()),
@@ -100,7 +101,7 @@ pub(crate) fn picture(chart: &Chart, format: PictureFormat, size: Size) -> Resul
 }
 
 fn scene(chart: &Chart, size: Size) -> Scene {
-    // What it is of stands below it.
+    // Below it is a line that says what it shows.
     let mut scene = Scene::new(size.width, (size.height - FOOT).max(FOOT));
     scene.font_family = Some("DejaVu Sans, Liberation Sans, sans-serif".to_owned());
     scene.elements.push(text((12.0, 22.0), &chart.title, Look { size: 15, is_bold: true, ..Look::default() }));

@@ -25,7 +25,7 @@ const BOLD: f32 = 0.035;
 /// When it has no size, or more pixels than fit into memory.
 pub(super) fn png(scene: &Scene, scale: f32) -> Result<Vec<u8>, String> {
     let [width, height] = [scene.width, scene.height].map(|length| (length as f32 * scale).round() as u32);
-    let mut pixels = Pixmap::new(width, height).ok_or("a picture of this size cannot be made")?;
+    let mut pixels = Pixmap::new(width, height).ok_or("a picture of this size is not possible; choose another one")?;
     pixels.fill(tiny_skia::Color::WHITE);
     let face = Face::parse(&FONT, 0).map_err(|error| format!("the font is damaged: {error}"))?;
     let mut canvas = Canvas { pixels, to_pixels: Transform::from_scale(scale, scale), clip: None, face };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_as_wide_as_the_font_has_them_and_end_where_they_are_to() {
+    fn letters_have_the_fonts_widths_and_end_where_they_should() {
         let face = Face::parse(&FONT, 0).unwrap();
         let bounds = |anchor| written(&face, "10 ms", 12.0, &anchor).unwrap().bounds();
         let start = bounds(TextAnchor::Start);

@@ -91,7 +91,7 @@ fn section(page: &mut Page, report: &Report, table: &Comparison) {
     }
 }
 
-/// Writes what else differs for sure, and the table of the filesystems that fit beside each other.
+/// Writes the other certain differences, and the table with as many filesystems as fit side by side.
 fn brief(page: &mut Page, table: &Comparison) {
     let sure = words::sure(table);
     for sentence in sure.iter().skip(1) {
@@ -158,7 +158,7 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
-    /// Three rounds cannot be sure of anything among dozens of comparisons: "nothing" stood beside 25.8k and 6.5k a second.
+    /// Three rounds give no certainty in dozens of comparisons: "nothing" was reported next to 25.8k and 6.5k a second.
     #[test]
     fn a_large_difference_in_every_round_is_shown_though_it_is_not_sure() {
         let mut report = sample::report();

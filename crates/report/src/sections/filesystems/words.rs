@@ -45,7 +45,7 @@ pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
     format!("{rank}{}{}", unit.format(value), spread(figure))
 }
 
-/// How many times worse than the best a filesystem has to be for a difference to be shown that is not sure.
+/// How many times worse than the best a filesystem has to be before an uncertain difference is shown.
 const FAR: f64 = 1.5;
 
 /// Returns true if a filesystem in a row is certainly worse than another.
@@ -63,7 +63,7 @@ fn spread(figure: &Estimate) -> String {
     }
 }
 
-/// What a cell without a figure for its interval means, where there is one.
+/// Explains cells whose interval has no figure, if there are any.
 pub(crate) fn open_cells(table: &Comparison) -> Option<&'static str> {
     let mut cells = table.rows.iter().filter(|row| row.leads).flat_map(|row| &row.cells);
     cells.any(|cell| spread(&cell.over_rounds).ends_with('?')).then_some("+-?: not known to within a factor of two.")
@@ -75,8 +75,8 @@ pub(crate) fn legend(table: &Comparison) -> String {
     let mut text = "Geometric mean over the rounds, with its 95 % interval".to_owned();
     if leading().any(differ) {
         text += &format!(
-            "; before it the rank, where any differs for sure: by the differences within each round, {} comparisons \
-             together held to 5 %. Equal ranks: no sure difference",
+            "; before it the rank, if any filesystem certainly differs. Ranks are based on the differences within each \
+             round, with a 5 % error rate over all {} comparisons. Equal ranks: no certain difference",
             table.comparisons
         );
     }
@@ -113,13 +113,13 @@ pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     let seen: Vec<String> = table.rows.iter().filter(|row| row.leads).filter_map(|row| seen(row, table)).collect();
     if rounds > 1 && !seen.is_empty() {
         let first = format!(
-            "nothing: {rounds} rounds are too few to be sure of any of {comparisons} differences together. Seen in each of \
-             them, and likely where large (more --rounds tell):"
+            "nothing: {rounds} rounds are too few for certainty in any of {comparisons} comparisons. Seen in every \
+             round, and likely where large (more --rounds would confirm):"
         );
         return std::iter::once(first).chain(seen).collect();
     }
     vec![match (table.filesystems.len(), table.rounds) {
-        (1, _) => "nothing: there is only one".to_owned(),
+        (1, _) => "nothing: there is only one filesystem".to_owned(),
         (_, 0 | 1) => {
             "nothing: one round does not show how much rounds differ by chance; give --rounds 3 or more".to_owned()
         }
@@ -127,7 +127,7 @@ pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     }]
 }
 
-/// Returns a figure in which one filesystem was far worse than the best in every round, though not for sure.
+/// Returns a figure in which one filesystem was far worse than the best in every round, though not certainly.
 fn seen(row: &Row, table: &Comparison) -> Option<String> {
     let better = metric(&row.metric)?.better;
     let best = row.cells.iter().position(|cell| cell.to_best.is_none() && cell.over_rounds.is_resolved())?;
@@ -216,7 +216,7 @@ fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
     facts
 }
 
-/// Returns what was compared, and the first of what differs for sure.
+/// Returns what was compared, and the first certain difference.
 pub(crate) fn sentence(report: &Report, table: &Comparison) -> String {
     let first = sure(table).into_iter().next().unwrap_or_default();
     let first = first.trim_end_matches(':');

@@ -182,7 +182,7 @@ fn mark(surface: &Surface, cell: &Cell, map: Map) -> char {
 
 fn legend(page: &mut Page, surface: &Surface) {
     let mut text = "Shade, from blank to #: throughput as a share of the row's best; p99 from the shortest to the \
-                    longest of its map, in logarithms. Intervals are in --format csv and json."
+                    longest of its map, on a logarithmic scale. Intervals are in --format csv and json."
         .to_owned();
     if surface.cells.iter().any(|cell| mark(surface, cell, Map::Throughput) == '!') {
         text += " !: see the checks below.";
@@ -191,7 +191,7 @@ fn legend(page: &mut Page, surface: &Surface) {
         text += &format!(" X: p99 is above {}.", qd1_model::units::format_ns(bound as f64));
     }
     if surface.cells.iter().any(|cell| cell.lat_p99_ns.value.is_none() || cell.iops.value.is_none()) {
-        text += " > and ?: not resolved by so few requests.";
+        text += " > and ?: not resolved, too few requests.";
     }
     page.line("");
     for line in wrap(&text, page.prose_width() - 2) {

@@ -116,7 +116,7 @@ fn crossover(found: &Crossover) -> String {
     let at = format!("{} at depth {}", found.rw.name(), found.iodepth);
     let iops = found.iops_limit.map(format_count).unwrap_or_default();
     let bytes = found.bytes_limit.map(format_rate).unwrap_or_default();
-    let more = if found.saturated { "" } else { " (a deeper queue may do more of the small ones)" };
+    let more = if found.saturated { "" } else { " (a deeper queue may do more small requests)" };
     match found.block.state {
         BendState::Seen => format!(
             "{at}: {iops} IOPS bind below {}, {bytes} above{more}.",
@@ -161,7 +161,7 @@ pub(crate) fn checks(surface: &Surface) -> Vec<String> {
             [] => "no cell's passes disagree by more than chance".to_owned(),
             apart => format!("the passes of {} of {all} cells disagree ({})", apart.len(), named(apart)),
         };
-        lines.push(format!("Against the mean of all passes: {}; {cells}.", passes.join(", ")));
+        lines.push(format!("Compared with the mean of all passes: {}; {cells}.", passes.join(", ")));
     }
     let errors = with(CellFlag::Errors);
     if !errors.is_empty() {
@@ -170,8 +170,8 @@ pub(crate) fn checks(surface: &Surface) -> Vec<String> {
     lines
 }
 
-/// Returns the answer: for the smallest block of each direction the most that was done, the knee, and the depth that
-/// keeps the bound on p99.
+/// Returns the answer: for the smallest block of each direction the highest rate, the knee, and the depth up to which
+/// p99 stays within its bound.
 pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
     let smallest = surface
         .curves
