@@ -1,50 +1,54 @@
-//! `cargo xtask bpf`: builds the programs in the kernel from C, with a pinned clang.
+//! `cargo xtask bpf`: builds the in-kernel (eBPF) programs from C, with a pinned clang.
 //!
-//! The object is committed, so that only who changes it needs a compiler; `check bpf` compares its bytes.
+//! The objects are committed, so that only those who change them need a compiler; `check bpf` compares their bytes.
 
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use qd1_lab::cmd;
 
-/// Debian's of the pinned version: another one makes other bytes.
+/// Debian's compiler in the pinned version: another version produces other bytes.
 const CLANG: &str = "clang-14";
 const STRIP: &str = "llvm-strip-14";
-/// The object, next to its source.
-const OBJECT: &str = "crates/trace/bpf/trace.bpf.o";
+/// The objects, next to their sources.
+const OBJECTS: [&str; 2] = ["crates/trace/bpf/trace.bpf.o", "crates/trace/bpf/live.bpf.o"];
 
-/// Writes the object anew.
+/// Rebuilds the objects.
 pub(crate) fn run() -> Result<()> {
-    let object = cmd::root().join(OBJECT);
-    build(&object)?;
-    println!("bpf: wrote {OBJECT} ({} bytes)", fs::metadata(&object)?.len());
+    for path in OBJECTS {
+        let object = cmd::root().join(path);
+        build(path, &object)?;
+        println!("bpf: wrote {path} ({} bytes)", fs::metadata(&object)?.len());
+    }
     Ok(())
 }
 
-/// Fails where the committed object is not what the source gives.
+/// Fails if a committed object is not what its source compiles to.
 pub(crate) fn check() -> Result<()> {
     let fresh = tempfile::tempdir()?;
-    let object = fresh.path().join("trace.bpf.o");
-    build(&object)?;
-    let committed = fs::read(cmd::root().join(OBJECT)).with_context(|| format!("cannot read {OBJECT}"))?;
-    ensure!(fs::read(&object)? == committed, "{OBJECT} is not what its source gives; run `cargo xtask bpf`");
+    let object = fresh.path().join("fresh.bpf.o");
+    for path in OBJECTS {
+        build(path, &object)?;
+        let committed = fs::read(cmd::root().join(path)).with_context(|| format!("cannot read {path}"))?;
+        ensure!(fs::read(&object)? == committed, "{path} does not match its source; run `cargo xtask bpf`");
+    }
     Ok(())
 }
 
-/// The tools that are not here.
+/// The tools that are missing.
 pub(crate) fn missing() -> Vec<&'static str> {
     [CLANG, STRIP].into_iter().filter(|tool| cmd::find(tool).is_none()).collect()
 }
 
-fn build(object: &Path) -> Result<()> {
+fn build(path: &str, object: &Path) -> Result<()> {
     ensure!(missing().is_empty(), "{} is missing; run `cargo xtask setup`", missing().join(", "));
-    let source = cmd::root().join(OBJECT).with_extension("c");
-    let dir = source.parent().context("the source has no directory")?;
+    let source = cmd::root().join(path).with_extension("c");
+    let (Some(dir), Some(name)) = (source.parent(), source.file_name()) else { bail!("{path} has no source") };
     let mut clang = cmd::command(CLANG);
     // Line information, which the kernel's verifier quotes, must not name this machine's paths.
     clang.current_dir(dir).args(["-O2", "-g", "-Wall", "-Werror", "-target", "bpf"]);
-    clang.arg(format!("-fdebug-prefix-map={}=.", dir.display())).arg("-c").arg("trace.bpf.c").arg("-o").arg(object);
+    clang.arg(format!("-fdebug-prefix-map={}=.", dir.display())).arg("-c").arg(name).arg("-o").arg(object);
     cmd::capture(&mut clang)?;
     cmd::capture(cmd::command(STRIP).arg("-g").arg(object)).map(drop)
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod bounds;
+mod bpf;
 mod cli;
 mod command_line;
 mod commands;

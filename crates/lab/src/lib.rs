@@ -1,10 +1,10 @@
-//! Disks with known truth that are made on this machine and taken away again: loop devices, filesystems on them, disks
-//! in memory, throttled control groups, simulated disks behind FUSE, and an emulated machine with disks of its own.
+//! Disks with known truth that are created on this machine and removed again: loop devices, filesystems on them, disks
+//! in memory, throttled control groups, terminals, simulated disks behind FUSE, and an emulated machine with its own disks.
 //!
 //! The tests of the binary, `cargo xtask` and the campaigns of qd1-truth use them. Each is a guard that undoes what it
-//! did when it goes out of scope, on errors and panics too. On Ctrl-C and SIGTERM the process has to live long enough
+//! did when it goes out of scope, also on errors and panics. On Ctrl-C and SIGTERM the process must live long enough
 //! for that: [`catch_signals`] turns both into a flag that [`interrupted`] reads between steps. Nothing here touches a
-//! device that it did not make itself.
+//! device that it did not create itself.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -15,6 +15,7 @@ mod mounts;
 mod places;
 mod signals;
 mod simulated;
+mod terminal;
 mod throttle;
 mod tool;
 mod zram;
@@ -24,6 +25,7 @@ pub use mounts::{Mount, Mounted};
 pub use places::{fill_device, make_file, open_dir, open_up, quiet_dir, takes_direct, temp_dir};
 pub use signals::{as_root, catch_signals, interrupted, need_root};
 pub use simulated::Simulated;
+pub use terminal::Terminal;
 pub use throttle::Throttle;
 pub use tool::{Unavailable, tool};
 pub use zram::Zram;

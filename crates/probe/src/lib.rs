@@ -2,7 +2,7 @@
 //!
 //! Everything starts from a [`Machine`], which reads `/proc`, `/sys` and `/etc` below a root directory. The root is
 //! `/` in use and a temporary directory in tests, so that a laptop with LVM on dm-crypt can be examined inside a
-//! small virtual machine. What cannot be read is empty, never an error: a benchmark must also run where half of
+//! small virtual machine. Whatever cannot be read is empty, never an error: a benchmark must also run where half of
 //! sysfs is hidden. The one exception is [`guard`], which decides whether a device may be overwritten and therefore
 //! treats missing information as a refusal.
 
@@ -16,6 +16,7 @@ pub mod activity;
 mod behind;
 mod block;
 mod cgroup;
+mod cgroup_names;
 mod counters;
 mod dependents;
 mod devices;
@@ -65,12 +66,12 @@ impl Machine {
         Self { root: root.canonicalize().unwrap_or(root) }
     }
 
-    /// Whether this is the running machine, so that system calls may be asked beside files.
+    /// Whether this is the running machine, so that system calls can be used as well as files.
     pub(crate) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Where `path` of the machine is found by this process.
+    /// The path by which this process reaches the machine's `path`.
     pub(crate) fn below(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
@@ -111,7 +112,7 @@ pub(crate) fn text_of(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
 
-/// The names in a directory, sorted so that results do not depend on the order the kernel lists them.
+/// The names in a directory, sorted so that results do not depend on the order in which the kernel lists them.
 pub(crate) fn names_in(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

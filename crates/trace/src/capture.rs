@@ -3,45 +3,21 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use aya::Ebpf;
 use aya::maps::{HashMap, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader};
-use rustix::system::uname;
 
 use crate::event::Event;
+use crate::program::{Device, attach, attach_start, load};
 
 /// The object that `cargo xtask bpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
-/// First kernel whose tracepoint of issue has the request alone.
-const ALONE_SINCE: (u32, u32) = (5, 11);
-/// First kernel that says when somebody asked for a request.
-const START_SINCE: (u32, u32) = (6, 5);
 /// A request that the device has not completed: `struct on_its_way`.
 type OnItsWay = [u64; 7];
-/// System calls that make files durable, and after them those that write: `calls` of the program.
-const CALLS: [i64; 8] = [
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_sync_file_range,
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_writev,
-    libc::SYS_pwritev,
-    libc::SYS_pwritev2,
-];
 /// Names of the programs.
 const START: &str = "io_start";
 const ISSUE: &str = "rq_issue";
 const COMPLETE: &str = "rq_complete";
-
-/// A disk by its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Major number.
-    pub major: u32,
-    /// Minor number of the whole disk.
-    pub minor: u32,
-}
 
 /// What was and was not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,27 +50,12 @@ impl Capture {
     /// # Errors
     /// When the kernel or this user's rights do not allow it.
     pub fn begin(device: Option<Device>, with_syncs: bool) -> Result<Self> {
-        let number = device.map_or(0, |device| device.major << 20 | device.minor);
-        let rq_is_second = u32::from(kernel_version() < ALONE_SINCE);
-        let mut loader = EbpfLoader::new();
-        loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
-        let (syncs, calls) = (u32::from(with_syncs), CALLS.map(|call| call as u32));
-        loader.override_global("with_syncs", &syncs, true).override_global("calls", &calls, true);
-        if !with_syncs {
-            for table in ["askers", "syncs", "writers"] {
-                loader.map_max_entries(table, 1);
-            }
-        }
-        let mut bpf = loader.load(OBJECT).context("the kernel did not load the program")?;
-        let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
+        let without: &[_] = &[("askers", 1), ("syncs", 1), ("writers", 1)];
+        let sizes = if with_syncs { &[] } else { without };
+        let (mut bpf, btf) = load(OBJECT, device, ("with_syncs", with_syncs), sizes)?;
         attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
         attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
-        let start = attach(&mut bpf, &btf, START, "block_io_start");
-        let sees_start = start.is_ok();
-        // Kernels before it have no such tracepoint, but for those that took it over.
-        if kernel_version() >= START_SINCE {
-            start?;
-        }
+        let sees_start = attach_start(&mut bpf, &btf, START)?;
         if with_syncs {
             attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
             // Without it, nobody is named for what is written back.
@@ -160,20 +121,4 @@ impl Capture {
     pub const EVERY: Duration = Duration::from_millis(20);
     /// Most events of one reading.
     pub const AT_ONCE: usize = 20_000;
-}
-
-/// Loads the program `name`, and has the kernel run it at a tracepoint.
-fn attach(bpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<()> {
-    let program: &mut BtfTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
-    program.load(tracepoint, btf).with_context(|| format!("the kernel refused the program of {tracepoint}"))?;
-    program.attach().with_context(|| format!("cannot attach to {tracepoint}"))?;
-    Ok(())
-}
-
-/// Major and minor version of the running kernel; 0 where it cannot be read.
-fn kernel_version() -> (u32, u32) {
-    let name = uname();
-    let release = name.release().to_string_lossy().into_owned();
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }

@@ -150,6 +150,22 @@ impl Op {
     }
 }
 
+/// Returns what a request of these `cmd_flags` does.
+pub(crate) const fn op_of(flags: u32) -> Op {
+    match flags & 0xff {
+        0 => Op::Read,
+        1 => Op::Write,
+        2 => Op::Flush,
+        3 => Op::Discard,
+        _ => Op::Other,
+    }
+}
+
+/// Returns the name of a call, by its place among those that the programs know.
+pub(crate) fn call_name(place: u32) -> &'static str {
+    CALL_NAMES[(place as usize).min(CALL_NAMES.len() - 1)]
+}
+
 /// Bits of `cmd_flags` (`enum req_flag_bits` of linux/blk_types.h).
 const SYNC_FLAG: u32 = 1 << 11;
 const META: u32 = 1 << 12;
@@ -194,7 +210,7 @@ impl Event {
                 inode: sector,
                 bytes: size,
                 device,
-                call: CALL_NAMES[(flags as usize).min(CALL_NAMES.len() - 1)],
+                call: call_name(flags),
                 blkcg,
                 asker,
                 errno,
@@ -235,13 +251,7 @@ impl Request {
     /// Returns what it does.
     #[must_use]
     pub const fn op(&self) -> Op {
-        match self.flags & 0xff {
-            0 => Op::Read,
-            1 => Op::Write,
-            2 => Op::Flush,
-            3 => Op::Discard,
-            _ => Op::Other,
-        }
+        op_of(self.flags)
     }
 
     /// Returns its kind in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).

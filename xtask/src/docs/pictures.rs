@@ -1,5 +1,5 @@
-//! `cargo xtask docs --pictures`: screens of the documents as pictures, of runs on simulated disks in a terminal of 80
-//! columns and 24 lines, and charts of the same runs. Their figures differ a little each time; what they say should not.
+//! `cargo xtask docs --pictures`: pictures for the documents, of runs on simulated disks in a terminal of 80 columns
+//! and 24 lines, and charts of the same runs. Their figures differ a little each time; what they show should not.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use qd1_lab::{clock, cmd};
 
 /// Where they go, below the workspace's root.
 const DIR: &str = "docs/pictures";
-/// The longest that a command may take.
+/// Time limit of a command.
 const MOST: Duration = Duration::from_secs(300);
 
 /// A screen, and charts of its run.
@@ -41,7 +41,7 @@ const PICTURES: [Picture; 4] = [
     },
 ];
 
-/// Makes those whose names hold `only`.
+/// Makes those whose names contain `only`.
 pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     qd1_lab::as_root("a simulated disk")?;
     let dir = cmd::root().join(DIR);
@@ -67,14 +67,9 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a terminal shows when the command has ended, with its colours.
+/// What a terminal shows, with colours, when the command has ended.
 fn screen(binaries: &Path, place: &Path, disk: &Path, command: &str) -> Result<String> {
-    let (socket, done) = (place.join("tmux"), place.join("done"));
-    let tmux = || {
-        let mut tmux = cmd::command("tmux");
-        tmux.arg("-S").arg(&socket).args(["-f", "/dev/null"]).env("TERM", "xterm-256color");
-        tmux
-    };
+    let done = place.join("done");
     let script = format!(
         "cd {} && PATH={}:$PATH QD1_STORE={}/history.db {command} ; echo $? >{} ; sleep 600",
         disk.display(),
@@ -82,28 +77,17 @@ fn screen(binaries: &Path, place: &Path, disk: &Path, command: &str) -> Result<S
         place.display(),
         done.display()
     );
-    // Whatever happens next, neither the terminal nor the command stays.
-    let _ended = Ended(&tmux);
-    cmd::capture(tmux().args(["new-session", "-d", "-x", "80", "-y", "24", &script]))?;
+    let terminal = qd1_lab::Terminal::new(place, [80, 24], &script)?;
     let begin = clock::now();
     while fs::read_to_string(&done).unwrap_or_default().is_empty() {
         qd1_lab::interrupted()?;
-        ensure!(begin.elapsed() < MOST, "it did not end within {} s", MOST.as_secs());
+        ensure!(begin.elapsed() < MOST, "the command did not end within {} s", MOST.as_secs());
         std::thread::sleep(Duration::from_millis(100));
     }
-    // What the terminal has not drawn yet.
+    // Time for the terminal to finish drawing.
     std::thread::sleep(Duration::from_millis(500));
-    let screen = cmd::capture(tmux().args(["capture-pane", "-e", "-p"]))?;
+    let screen = terminal.colored()?;
     let status = fs::read_to_string(&done)?;
-    ensure!(matches!(status.trim(), "0" | "3"), "it ended with {}: {screen}", status.trim());
+    ensure!(matches!(status.trim(), "0" | "3"), "the command exited with {}: {screen}", status.trim());
     Ok(screen.trim_end().to_owned() + "\n")
-}
-
-/// Ends the terminal when it is dropped.
-struct Ended<'a>(&'a dyn Fn() -> std::process::Command);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        let _ = cmd::output((self.0)().arg("kill-server"));
-    }
 }

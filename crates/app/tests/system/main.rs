@@ -18,3 +18,4 @@ mod syncs;
 mod throttled;
 mod trace;
 mod watch;
+mod watch_screen;

@@ -14,26 +14,28 @@ use crate::counters::stat_fields;
 pub struct Activity {
     /// When they were read, ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// How long the machine had run then, ns; over it, the first report is an average.
+    /// How long the machine had been running then, ns; the first report is an average over this time.
     pub uptime_ns: u64,
     /// Disks and partitions in the order of the kernel.
     pub disks: Vec<DiskActivity>,
-    /// Time of all processors by kind, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
-    /// Guests' time is a part of the first two.
+    /// Time of all processors by kind, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq,
+    /// steal. Guests' time is a part of the first two.
     pub cpu_ticks: [u64; 8],
     /// Interrupts.
     pub interrupts: u64,
-    /// Changes of task.
+    /// Context switches.
     pub switches: u64,
-    /// Tasks that run or could.
+    /// Runnable tasks.
     pub running: u64,
-    /// Tasks that wait for a disk.
+    /// Tasks waiting for a disk.
     pub blocked: u64,
     /// To and from disks.
     pub paging: Paging,
     /// Memory in use now.
     pub memory: MemoryUse,
-    /// Time in which at least one task waited, us: processor, disks, memory; `None` without PSI.
+    /// Dirty data from which on the kernel writes back, and at which writers have to wait, KiB; `None` if not known.
+    pub dirty_limits_kib: Option<[u64; 2]>,
+    /// Time in which at least one task waited, us, for: processor, disks, memory; `None` without PSI.
     pub pressure_us: Option<[u64; 3]>,
 }
 
@@ -55,11 +57,11 @@ pub struct Paging {
 pub struct Requests {
     /// Completed.
     pub count: u64,
-    /// Joined to another one in the queue.
+    /// Merged with another one in the queue.
     pub merges: u64,
     /// Sectors of 512 bytes.
     pub sectors: u64,
-    /// Time of all of them together, ms.
+    /// Total time of all of them, ms.
     pub ticks_ms: u64,
 }
 
@@ -78,12 +80,12 @@ pub struct DiskActivity {
     pub flushes: Requests,
     /// Time with anything in flight, ms.
     pub busy_ms: u64,
-    /// The same, times what was in flight, ms.
+    /// The same, weighted by the number in flight, ms.
     pub queue_ms: u64,
 }
 
 impl Machine {
-    /// Reads all counters now. What cannot be read is zero.
+    /// Reads all counters now. Those that cannot be read are zero.
     #[must_use]
     pub fn activity(&self) -> Activity {
         let (stat, uptime) = (self.text("/proc/stat"), self.text("/proc/uptime"));
@@ -113,6 +115,9 @@ impl Machine {
             swap_in_kib: named(&vmstat, "pswpin") * pages_kib,
             swap_out_kib: named(&vmstat, "pswpout") * pages_kib,
         };
+        let limits =
+            ["nr_dirty_background_threshold", "nr_dirty_threshold"].map(|name| named(&vmstat, name) * pages_kib);
+        activity.dirty_limits_kib = (limits[1] > 0).then_some(limits);
         let meminfo = self.text("/proc/meminfo");
         let kib = |name: &str| named(&meminfo, name);
         activity.memory = MemoryUse {
@@ -127,7 +132,7 @@ impl Machine {
         activity
     }
 
-    /// Returns true if it is a disk and no part of one.
+    /// Returns true for a whole disk, not a partition.
     #[must_use]
     pub fn is_whole_disk(&self, name: &str) -> bool {
         self.below("/sys/block").join(name.replace('/', "!")).exists()
@@ -177,7 +182,7 @@ mod tests {
             "/proc/diskstats",
             " 254 0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n 7 0 loop0 1 2 3 4 5 6 7 8 9 10 11\n 1 0 short 1 2\n",
         )
-        .file("/proc/vmstat", "pgpgin 100\npgpgout 200\npswpin 1\npswpout 2\npgpginx 5\n")
+        .file("/proc/vmstat", "pgpgin 100\npgpgout 200\npswpin 1\npswpout 2\npgpginx 5\nnr_dirty_threshold 8\nnr_dirty_background_threshold 4\n")
         .file("/proc/meminfo", "MemFree: 10 kB\nBuffers: 1 kB\nCached: 20 kB\nSwapCached: 9 kB\nSReclaimable: 3 kB\nDirty: 4 kB\nWriteback: 5 kB\nWritebackTmp: 6 kB\nSwapTotal: 8 kB\nSwapFree: 1 kB\n")
             .machine();
         let activity = machine.activity();
@@ -188,6 +193,8 @@ mod tests {
         let memory = activity.memory;
         assert_eq!((memory.swap_kib, memory.free_kib, memory.cache_kib), (7, 10, 23));
         assert_eq!((memory.dirty_kib, memory.writeback_kib), (4, 5));
+        let page_kib = rustix::param::page_size() as u64 / 1024;
+        assert_eq!(activity.dirty_limits_kib, Some([4 * page_kib, 8 * page_kib]));
         let [vda, loop0] = &activity.disks[..] else { panic!("{activity:?}") };
         assert_eq!(vda.discards, Requests { count: 12, merges: 13, sectors: 14, ticks_ms: 15 });
         assert_eq!((vda.flushes.count, vda.flushes.ticks_ms, vda.busy_ms, vda.queue_ms), (16, 17, 10, 11));

@@ -7,7 +7,7 @@ use super::{Activity, DiskActivity, Requests};
 pub struct Rates {
     /// Length of the interval, s.
     pub seconds: f64,
-    /// Shares of the time of all processors.
+    /// Shares of the total processor time.
     pub cpu: CpuShares,
     /// By disk and partition.
     pub disks: Vec<DiskRates>,
@@ -15,13 +15,13 @@ pub struct Rates {
     pub paging: PagingRates,
     /// Interrupts per second.
     pub interrupts: f64,
-    /// Changes of task per second.
+    /// Context switches per second.
     pub switches: f64,
-    /// Share of the time in which at least one task waited, percent: processor, disks, memory; `None` without PSI.
+    /// Share of the time in which at least one task waited, percent, for: processor, disks, memory; `None` without PSI.
     pub pressure: Option<[f64; 3]>,
 }
 
-/// Percent of the time of all processors.
+/// Percent of the total processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuShares {
     /// Programs, guests included.
@@ -47,9 +47,9 @@ pub struct MemoryUse {
     pub free_kib: u64,
     /// Caches of devices.
     pub buffers_kib: u64,
-    /// Caches of files, and what the kernel can give back of its own.
+    /// File caches, and the kernel's own reclaimable memory.
     pub cache_kib: u64,
-    /// Changed, and not written to a disk yet.
+    /// Changed but not yet written to a disk.
     pub dirty_kib: u64,
     /// On its way to a disk.
     pub writeback_kib: u64,
@@ -106,7 +106,7 @@ pub struct RequestRates {
     pub size_kib: f64,
 }
 
-/// A quotient, or 0 of nothing.
+/// A quotient, or 0 if the divisor is 0.
 fn over(value: f64, by: f64) -> f64 {
     if by > 0.0 { value / by } else { 0.0 }
 }
@@ -144,7 +144,7 @@ impl Activity {
     }
 
     fn cpu(&self, before: &Self) -> CpuShares {
-        // The kernel may set back the idle time of a processor that was switched off.
+        // The kernel may set back the idle time of a processor that was taken offline.
         let ticks: [f64; 8] =
             std::array::from_fn(|kind| self.cpu_ticks[kind].saturating_sub(before.cpu_ticks[kind]) as f64);
         let all: f64 = ticks.iter().sum();
@@ -172,7 +172,7 @@ impl DiskActivity {
 }
 
 impl Requests {
-    /// Counters that were reset, as of a device that is another one now, count as none.
+    /// Counters that were reset, for example because the name now belongs to another device, count as zero.
     fn rates(&self, before: &Self, seconds: f64) -> RequestRates {
         let change = |now: u64, before: u64| now.saturating_sub(before) as f64;
         let (count, merges) = (change(self.count, before.count), change(self.merges, before.merges));

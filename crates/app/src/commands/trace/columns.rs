@@ -12,7 +12,7 @@ pub(super) fn line(object: &impl Serialize) -> String {
 }
 
 /// Whether a letter takes one column of any terminal.
-pub(super) fn is_narrow(letter: char) -> bool {
+pub(crate) fn is_narrow(letter: char) -> bool {
     letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 

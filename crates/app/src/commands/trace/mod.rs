@@ -9,6 +9,7 @@ mod slow;
 mod syncs;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
+pub(crate) use columns::is_narrow;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -23,6 +24,7 @@ use qd1_probe::Machine;
 use qd1_report::thousands;
 use qd1_trace::{Capture, Counts, Device, Event, Syncs};
 
+use crate::bpf::refusal;
 use crate::message;
 use crate::named_disk::named_disk;
 use crate::signals::Signals;
@@ -44,7 +46,8 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
-    let mut capture = Capture::begin(disk.as_ref().map(|disk| disk.1), args.has_syncs()).map_err(not_allowed)?;
+    let mut capture =
+        Capture::begin(disk.as_ref().map(|disk| disk.1), args.has_syncs()).map_err(|error| not_allowed(&error))?;
     let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
     let form = if args.json { Format::Ndjson } else { args.format };
     let mut shown = Shown {
@@ -214,18 +217,7 @@ fn inode(dir: &Path) -> Result<u64> {
 /// statfs(2) of cgroup v2.
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 
-/// The error of a kernel or a user that cannot trace, with what to do.
-fn not_allowed(error: Error) -> Error {
-    let advice = if !rustix::process::geteuid().is_root() {
-        "run it as root"
-    } else if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        "in a container, root needs CAP_BPF and CAP_PERFMON; elsewhere this kernel forbids it"
-    } else {
-        "the kernel does not describe itself (/sys/kernel/btf/vmlinux)"
-    };
-    // Between the two, libraries repeat themselves.
-    let (what, root) = (error.to_string(), error.root_cause().to_string());
-    let reason = if what == root { what } else { format!("{what}: {root}") };
-    let message = format!("requests cannot be traced here: {}; {advice}", printable(&reason));
+fn not_allowed(error: &Error) -> Error {
+    let message = format!("requests cannot be traced here: {}", refusal(error));
     Problem::new(ProblemKind::Capability, message).into()
 }

@@ -4,11 +4,15 @@ use std::fmt::Write as _;
 
 use qd1_model::units::Bytes;
 use qd1_model::{SCHEMA_VERSION, printable_output};
-use qd1_probe::activity::{Activity, DiskRates, Rates, RequestRates};
+use qd1_probe::activity::RequestRates;
+use qd1_trace::{Latencies, Stage};
 use serde_json::{Map, Value, json};
 
+use super::reading::{DiskReading, Reading};
+
 /// Appends a report for people and scripts.
-pub(super) fn push_text(text: &mut String, now: &Activity, rates: &Rates, disks: &[&DiskRates]) {
+pub(super) fn push_text(text: &mut String, reading: &Reading, with_latencies: bool) {
+    let Reading { now, rates, disks, .. } = reading;
     let (cpu, memory) = (&rates.cpu, &now.memory);
     *text += "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n         ";
     for share in [cpu.user, cpu.nice, cpu.system, cpu.iowait, cpu.steal, cpu.idle] {
@@ -44,7 +48,7 @@ pub(super) fn push_text(text: &mut String, now: &Activity, rates: &Rates, disks:
         let _ = write!(text, " {rate:>7} {kib:>9} {merges:>8} {merged:>6} {wait:>7} {size:>8}");
     }
     let _ = writeln!(text, " {:>7} {:>7} {:>7} {:>6}", "f/s", "f_await", "aqu-sz", "%util");
-    for disk in disks {
+    for DiskReading { rates: disk, .. } in disks {
         let _ = write!(text, "{:<13}", disk.name);
         for of in [&disk.reads, &disk.writes, &disk.discards] {
             let _ = write!(text, " {:7.2} {:9.2} {:8.2}", of.per_second, of.kib, of.merges);
@@ -54,11 +58,47 @@ pub(super) fn push_text(text: &mut String, now: &Activity, rates: &Rates, disks:
         let _ = write!(text, " {:7.2} {:7.2}", flushes.per_second, flushes.await_ms);
         let _ = writeln!(text, " {:7.2} {busy:6.2}", disk.in_flight);
     }
+    if with_latencies {
+        push_latencies(text, disks);
+    }
     text.push('\n');
 }
 
+/// Appends a line for each disk and operation that had requests.
+fn push_latencies(text: &mut String, disks: &[DiskReading]) {
+    let _ = write!(text, "\nLatency (ms)  op        requests");
+    for name in ["p50", "p99", "p99.9", "max", "dev p50", "dev p99", "que p99"] {
+        let _ = write!(text, " {name:>9}");
+    }
+    text.push('\n');
+    for disk in disks {
+        for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
+            let _ = write!(text, "{:<13} {:<8} {:>9}", disk.rates.name, op.name(), latencies.count(Stage::Total));
+            for (stage, share) in COLUMNS {
+                let _ = match latencies.quantile_ns(stage, share) {
+                    Some(ns) => write!(text, " {:9.3}", ns as f64 / 1e6),
+                    None => write!(text, " {:>9}", "-"),
+                };
+            }
+            text.push('\n');
+        }
+    }
+}
+
+/// Columns of a latency, in their order.
+const COLUMNS: [(Stage, f64); 7] = [
+    (Stage::Total, 0.5),
+    (Stage::Total, 0.99),
+    (Stage::Total, 0.999),
+    (Stage::Total, 1.0),
+    (Stage::Device, 0.5),
+    (Stage::Device, 0.99),
+    (Stage::Queue, 0.99),
+];
+
 /// Appends a report as a line of JSON, disks with the keys of `iostat -o JSON`.
-pub(super) fn push_json(text: &mut String, at_s: f64, now: &Activity, rates: &Rates, disks: &[&DiskRates]) {
+pub(super) fn push_json(text: &mut String, at_s: f64, reading: &Reading) {
+    let Reading { now, rates, disks, .. } = reading;
     let (cpu, memory, paging) = (&rates.cpu, &now.memory, &rates.paging);
     let object = json!({
         "type": "report",
@@ -80,13 +120,13 @@ pub(super) fn push_json(text: &mut String, at_s: f64, now: &Activity, rates: &Ra
         "in": rates.interrupts,
         "cs": rates.switches,
         "pressure_percent": rates.pressure.map(|[cpu, io, memory]| json!({ "cpu": cpu, "io": io, "memory": memory })),
-        "disk": disks.iter().map(|disk| json(disk)).collect::<Vec<_>>(),
+        "disk": disks.iter().map(json).collect::<Vec<_>>(),
     });
     *text += &printable_output(&object.to_string());
     text.push('\n');
 }
 
-fn json(disk: &DiskRates) -> Value {
+fn json(DiskReading { rates: disk, latencies, .. }: &DiskReading) -> Value {
     let mut object = Map::new();
     object.insert("disk_device".to_owned(), disk.name.clone().into());
     let mut add = |key: String, value: f64| object.insert(key, value.into());
@@ -103,5 +143,24 @@ fn json(disk: &DiskRates) -> Value {
     add("f_await".to_owned(), disk.flushes.await_ms);
     add("aqu-sz".to_owned(), disk.in_flight);
     add("util".to_owned(), disk.busy);
+    if !latencies.is_empty() {
+        let by_op = latencies.iter().map(|(op, latencies)| (op.name().to_owned(), json_of(latencies)));
+        object.insert("latency".to_owned(), Value::Object(by_op.collect()));
+    }
     Value::Object(object)
+}
+
+/// Quantiles in ns, and the histograms: each bucket as the time from which on it counts, and its count.
+fn json_of(latencies: &Latencies) -> Value {
+    let stage = |stage: Stage| {
+        let quantile = |share: f64| latencies.quantile_ns(stage, share);
+        let buckets: Vec<[u64; 2]> = latencies.buckets(stage).map(|(from_ns, _, count)| [from_ns, count]).collect();
+        json!({
+            "count": latencies.count(stage), "p50_ns": quantile(0.5), "p99_ns": quantile(0.99),
+            "p999_ns": quantile(0.999), "max_ns": quantile(1.0), "buckets": buckets,
+        })
+    };
+    json!({
+        "bytes": latencies.bytes, "total": stage(Stage::Total), "device": stage(Stage::Device), "queue": stage(Stage::Queue),
+    })
 }

@@ -1,0 +1,230 @@
+//! What is read at each interval: the counters of machine and disks, and what programs in the kernel add where they may.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use anyhow::{Result, bail};
+use qd1_clock as clock;
+use qd1_model::{Problem, printable};
+use qd1_probe::Machine;
+use qd1_probe::activity::{Activity, DiskRates, Rates};
+use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, Process, SyncUnderWay};
+
+use crate::bpf::refusal;
+
+/// A request or a sync that is on its way for so long is shown, ns.
+pub(super) const LONG_NS: u64 = 500_000_000;
+
+/// How often names of control groups are read at most, ns: a machine may have thousands.
+const CGROUPS_NS: u64 = 10_000_000_000;
+
+/// What happened since the reading before.
+pub(super) struct Reading {
+    pub(super) now: Activity,
+    pub(super) rates: Rates,
+    pub(super) disks: Vec<DiskReading>,
+    pub(super) processes: Vec<ProcessReading>,
+    /// Names of the control groups of these, as far as they are known.
+    pub(super) cgroups: Rc<HashMap<u64, String>>,
+    /// Those that are on their way for [`LONG_NS`] or longer, the oldest first.
+    pub(super) requests: Vec<InFlight>,
+    /// As these.
+    pub(super) syncs: Vec<SyncUnderWay>,
+}
+
+/// A disk.
+pub(super) struct DiskReading {
+    pub(super) rates: DiskRates,
+    /// Major and minor number, where it has a queue of requests.
+    pub(super) numbers: Option<(u32, u32)>,
+    /// By operation.
+    pub(super) latencies: Vec<(Op, Latencies)>,
+}
+
+/// What a process did, per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ProcessReading {
+    pub(super) process: Process,
+    pub(super) read: f64,
+    pub(super) written: f64,
+    pub(super) changed: f64,
+    pub(super) syncs: f64,
+    /// Seconds that its threads waited for syncs, in each second.
+    pub(super) sync_wait: f64,
+}
+
+/// Which programs in the kernel are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The counters only.
+    Counters,
+    /// Latencies; without them it fails.
+    Latencies,
+    /// Latencies and waits, where the kernel and this user's rights allow it.
+    Everything,
+}
+
+/// Reads all disks that are in use, or one.
+pub(super) struct Watcher {
+    machine: Machine,
+    disk: Option<String>,
+    live: Option<Live>,
+    /// Whether waits are recorded as well.
+    has_waits: bool,
+    /// Why there are no latencies, where they are wanted.
+    refused: Option<String>,
+    devices: HashMap<String, Option<Device>>,
+    before: Option<Activity>,
+    latencies: HashMap<Device, Vec<(Op, Latencies)>>,
+    processes: HashMap<u32, Process>,
+    cgroups: Rc<HashMap<u64, String>>,
+    /// When their names were read.
+    cgroups_ns: u64,
+}
+
+impl Watcher {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// When latencies are demanded and cannot be had.
+    pub(super) fn begin(machine: Machine, disk: Option<String>, wanted: Wanted) -> Result<Self> {
+        let mut watcher = Self {
+            machine,
+            disk,
+            live: None,
+            has_waits: wanted == Wanted::Everything,
+            refused: None,
+            devices: HashMap::new(),
+            before: None,
+            latencies: HashMap::new(),
+            processes: HashMap::new(),
+            cgroups: Rc::default(),
+            cgroups_ns: 0,
+        };
+        if wanted == Wanted::Counters {
+            return Ok(watcher);
+        }
+        let names: Vec<String> = match &watcher.disk {
+            Some(name) => vec![name.clone()],
+            None => watcher.machine.activity().rates(None).disks.into_iter().map(|disk| disk.name).collect(),
+        };
+        let devices: Vec<Device> = names.iter().filter_map(|name| watcher.device(name)).collect();
+        let disks = match (&watcher.disk, &devices[..]) {
+            (Some(name), []) => {
+                let reason = format!("{} passes its requests on and has no latencies of its own", printable(name));
+                return watcher.without(reason, wanted);
+            }
+            (Some(_), [only, ..]) => Disks::Only(*only),
+            _ => Disks::Of(&devices),
+        };
+        match Live::begin(disks, wanted == Wanted::Everything) {
+            Ok(live) => watcher.live = Some(live),
+            Err(error) => return watcher.without(refusal(&error), wanted),
+        }
+        Ok(watcher)
+    }
+
+    fn without(mut self, reason: String, wanted: Wanted) -> Result<Self> {
+        if wanted == Wanted::Latencies {
+            let message = format!("latencies are not available: {reason}");
+            bail!(Problem::new(qd1_model::ProblemKind::Capability, message));
+        }
+        self.refused = Some(reason);
+        Ok(self)
+    }
+
+    /// Returns why there are no latencies, where they are wanted.
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// Returns the numbers of a whole disk that has a queue of requests.
+    fn device(&mut self, name: &str) -> Option<Device> {
+        if let Some(known) = self.devices.get(name) {
+            return *known;
+        }
+        let queue = self.machine.is_whole_disk(name).then(|| self.machine.block_queue(name)).flatten();
+        let device = queue.filter(|queue| queue.has_requests);
+        let device = device.map(|queue| Device { major: queue.major, minor: queue.minor });
+        self.devices.insert(name.to_owned(), device);
+        device
+    }
+
+    /// Reads the counters, since those of the reading before or, for the first, since the machine started.
+    ///
+    /// # Errors
+    /// When the disk is gone, or the kernel does not say.
+    pub(super) fn read(&mut self) -> Result<Reading> {
+        let now = self.machine.activity();
+        let mut rates = now.rates(self.before.as_ref());
+        let is_shown = |rates: &DiskRates| match &self.disk {
+            Some(name) => rates.name == *name,
+            None => rates.is_used && self.machine.is_whole_disk(&rates.name),
+        };
+        let shown: Vec<DiskRates> = std::mem::take(&mut rates.disks).into_iter().filter(is_shown).collect();
+        if self.before.is_some()
+            && let (Some(name), []) = (&self.disk, &shown[..])
+        {
+            return Err(Problem::usage(format!("{} is gone", printable(name))).into());
+        }
+        let mut disks = Vec::with_capacity(shown.len());
+        for rates in shown {
+            let latencies = self.latencies(&rates.name)?;
+            let numbers = self.device(&rates.name).map(|device| (device.major, device.minor));
+            disks.push(DiskReading { rates, numbers, latencies });
+        }
+        let processes = self.processes(rates.seconds)?;
+        let at_ns = clock::now_ns();
+        let is_unknown = |of: &ProcessReading| !self.cgroups.contains_key(&of.process.cgroup);
+        if processes.iter().any(is_unknown) && at_ns >= self.cgroups_ns + CGROUPS_NS {
+            (self.cgroups, self.cgroups_ns) = (Rc::new(self.machine.cgroup_names()), at_ns);
+        }
+        let (mut requests, mut syncs) = (Vec::new(), Vec::new());
+        if let Some(live) = self.live.as_mut().filter(|_| self.has_waits) {
+            requests = live.in_flight(at_ns, LONG_NS)?;
+            syncs = live.syncs(at_ns)?;
+            syncs.retain(|sync| sync.age_ns >= LONG_NS);
+        }
+        self.before = Some(now.clone());
+        let cgroups = self.cgroups.clone();
+        Ok(Reading { now, rates, disks, processes, cgroups, requests, syncs })
+    }
+
+    fn latencies(&mut self, name: &str) -> Result<Vec<(Op, Latencies)>> {
+        let device = self.device(name);
+        let (Some(device), Some(live)) = (device, &mut self.live) else { return Ok(Vec::new()) };
+        if self.disk.is_none() {
+            live.add(device)?;
+        }
+        let now = live.latencies(device)?;
+        let before = self.latencies.insert(device, now.clone()).unwrap_or_default();
+        let since = |(op, latencies): (Op, Latencies)| {
+            let earlier = before.iter().find(|(known, _)| *known == op);
+            (op, earlier.map_or(latencies.clone(), |(_, earlier)| latencies.since(earlier)))
+        };
+        Ok(now.into_iter().map(since).collect())
+    }
+
+    fn processes(&mut self, seconds: f64) -> Result<Vec<ProcessReading>> {
+        let Some(live) = self.live.as_ref().filter(|_| self.has_waits) else { return Ok(Vec::new()) };
+        let all = live.processes()?;
+        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds.max(0.001);
+        let reading = |process: &Process| {
+            // One that was forgotten in between begins at zero again.
+            let known = self.processes.get(&process.pid).filter(|before| before.requests <= process.requests);
+            let before = known.copied().unwrap_or_default();
+            ProcessReading {
+                process: *process,
+                read: rate(process.read_bytes, before.read_bytes),
+                written: rate(process.write_bytes, before.write_bytes),
+                changed: rate(process.changed_bytes, before.changed_bytes),
+                syncs: rate(process.syncs, before.syncs),
+                sync_wait: rate(process.sync_ns, before.sync_ns) / 1e9,
+            }
+        };
+        let mut active: Vec<ProcessReading> = all.iter().map(reading).collect();
+        active.retain(|of| of.read + of.written + of.changed + of.syncs > 0.0);
+        self.processes = all.into_iter().map(|process| (process.pid, process)).collect();
+        Ok(active)
+    }
+}

@@ -1,0 +1,78 @@
+//! The screen of `qd1 watch`: drawn at each interval and at each key.
+
+mod heatmap;
+mod keys;
+mod state;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use qd1_clock as clock;
+
+use super::args::Pace;
+use super::reading::Watcher;
+use crate::signals::Signals;
+use state::State;
+
+/// Longest wait for a key before signals are looked at.
+const KEY_WAIT: Duration = Duration::from_millis(100);
+/// From the first reading to the first screen, ns.
+const FIRST_NS: u64 = 300_000_000;
+
+/// Fills the screen until `q` or a signal ends it.
+///
+/// # Errors
+/// When the disk is gone, or the terminal fails.
+pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Result<ExitCode> {
+    stay_in_memory();
+    watcher.read()?;
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let shown = show(pace, watcher, signals, &mut terminal);
+    ratatui::restore();
+    shown?;
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
+}
+
+fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut ratatui::DefaultTerminal) -> Result<()> {
+    let mut state = State::new(pace.interval_ns, watcher.refused().map(str::to_owned));
+    let mut next_ns = clock::now_ns() + FIRST_NS;
+    let mut drawn_size = terminal.size().context("cannot use the terminal")?;
+    let is_over = |state: &State| {
+        state.is_over()
+            || signals.stop().load(Ordering::Relaxed)
+            || pace.count.is_some_and(|count| state.readings() >= count)
+    };
+    while !is_over(&state) {
+        let now_ns = clock::now_ns();
+        let mut has_changed = false;
+        if now_ns >= next_ns {
+            // What is read while the screen is paused would be lost.
+            if !state.is_paused() {
+                state.take(watcher.read()?);
+                has_changed = true;
+            }
+            next_ns = now_ns + state.interval_ns();
+        }
+        let wait = Duration::from_nanos(next_ns.saturating_sub(clock::now_ns())).min(KEY_WAIT);
+        for action in keys::typed(wait) {
+            state.act(action);
+            next_ns = next_ns.min(clock::now_ns() + state.interval_ns());
+            has_changed = true;
+        }
+        let size = terminal.size().context("cannot use the terminal")?;
+        has_changed |= size != std::mem::replace(&mut drawn_size, size);
+        if has_changed {
+            terminal.draw(|frame| view::draw(frame, &state)).context("cannot write to the terminal")?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what was loaded once in memory, so that a hung disk does not stop the screen. Without the right to, it may.
+fn stay_in_memory() {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
+}

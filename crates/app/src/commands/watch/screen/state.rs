@@ -1,0 +1,265 @@
+//! What the screen shows, and how keys change it.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use super::heatmap::Heatmap;
+use super::keys::{Action, meaning};
+use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
+
+/// Intervals between readings, ns.
+const INTERVALS_NS: [u64; 7] =
+    [200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000, 60_000_000_000];
+/// Longest filter.
+const FILTER_MAX: usize = 15;
+
+/// By what processes are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    #[default]
+    SyncWait,
+    Written,
+    Read,
+    Changed,
+}
+
+impl Sort {
+    const fn next(self) -> Self {
+        match self {
+            Self::SyncWait => Self::Written,
+            Self::Written => Self::Read,
+            Self::Read => Self::Changed,
+            Self::Changed => Self::SyncWait,
+        }
+    }
+
+    fn of(self, process: &ProcessReading) -> f64 {
+        match self {
+            Self::SyncWait => process.sync_wait,
+            Self::Written => process.written,
+            Self::Read => process.read,
+            Self::Changed => process.changed,
+        }
+    }
+}
+
+/// All of it.
+pub(super) struct State {
+    interval_ns: u64,
+    refused: Option<String>,
+    reading: Option<Reading>,
+    readings: u64,
+    heatmaps: HashMap<String, Heatmap>,
+    /// Disks that were in use since the screen began.
+    used: HashSet<String>,
+    /// The disk whose latencies are shown, and whether a key chose it.
+    shown: Option<String>,
+    is_chosen: bool,
+    sort: Sort,
+    filter: String,
+    is_filter_typed: bool,
+    is_paused: bool,
+    is_help_shown: bool,
+    is_by_cgroup: bool,
+    is_over: bool,
+}
+
+impl State {
+    pub(super) fn new(interval_ns: u64, refused: Option<String>) -> Self {
+        Self {
+            interval_ns,
+            refused,
+            reading: None,
+            readings: 0,
+            heatmaps: HashMap::new(),
+            used: HashSet::new(),
+            shown: None,
+            is_chosen: false,
+            sort: Sort::default(),
+            filter: String::new(),
+            is_filter_typed: false,
+            is_paused: false,
+            is_help_shown: false,
+            is_by_cgroup: false,
+            is_over: false,
+        }
+    }
+
+    /// Takes the next reading.
+    pub(super) fn take(&mut self, reading: Reading) {
+        self.heatmaps.retain(|name, _| reading.disks.iter().any(|disk| disk.rates.name == *name));
+        for disk in &reading.disks {
+            // A disk that has no queue of requests has no map.
+            if !disk.latencies.is_empty() || self.heatmaps.contains_key(&disk.rates.name) {
+                self.heatmaps.entry(disk.rates.name.clone()).or_default().push(&disk.latencies);
+            }
+        }
+        let is_used = |disk: &&DiskReading| disk.rates.in_flight > 0.0 || disk.rates.busy > 0.0;
+        self.used.extend(reading.disks.iter().filter(is_used).map(|disk| disk.rates.name.clone()));
+        self.readings += 1;
+        self.reading = Some(reading);
+        self.show_busiest();
+    }
+
+    /// Does what a key asks for.
+    pub(super) fn act(&mut self, action: Action) {
+        match action {
+            Action::Letter(letter) if self.is_filter_typed => {
+                if self.filter.chars().count() < FILTER_MAX && !letter.is_control() {
+                    self.filter.push(letter);
+                }
+            }
+            Action::Letter(letter) => {
+                if let Some(action) = meaning(letter) {
+                    self.act(action);
+                }
+            }
+            Action::Erase if self.is_filter_typed => _ = self.filter.pop(),
+            Action::Enter => self.is_filter_typed = false,
+            Action::Escape => {
+                if self.is_filter_typed || !self.is_help_shown {
+                    self.filter.clear();
+                }
+                (self.is_filter_typed, self.is_help_shown) = (false, false);
+            }
+            Action::Filter => self.is_filter_typed = true,
+            Action::Quit => self.is_over = true,
+            Action::Help => self.is_help_shown = !self.is_help_shown,
+            Action::Pause => self.is_paused = !self.is_paused,
+            Action::Cgroups => self.is_by_cgroup = !self.is_by_cgroup,
+            Action::Sort => self.sort = self.sort.next(),
+            Action::NextDisk => self.choose(1),
+            Action::PreviousDisk => self.choose(-1),
+            Action::Faster => {
+                let faster = INTERVALS_NS.into_iter().rev().find(|ns| *ns < self.interval_ns);
+                self.interval_ns = faster.unwrap_or(self.interval_ns);
+            }
+            Action::Slower => {
+                let slower = INTERVALS_NS.into_iter().find(|ns| *ns > self.interval_ns);
+                self.interval_ns = slower.unwrap_or(self.interval_ns);
+            }
+            Action::Erase => {}
+        }
+    }
+
+    /// Chooses the disk so many places after the one that is shown.
+    fn choose(&mut self, places: isize) {
+        let disks = self.disks();
+        let at = disks.iter().position(|disk| self.shown.as_ref() == Some(&disk.rates.name));
+        let count = disks.len().cast_signed();
+        let next = at.map(|at| (at.cast_signed() + places).rem_euclid(count.max(1)).cast_unsigned());
+        self.shown = next.map(|next| disks[next].rates.name.clone());
+        self.is_chosen = true;
+    }
+
+    /// Returns the disks that were in use since the screen began, by name; all of them if there is none.
+    pub(super) fn disks(&self) -> Vec<&DiskReading> {
+        let all = self.reading.iter().flat_map(|reading| &reading.disks);
+        let mut disks: Vec<&DiskReading> =
+            all.filter(|disk| self.used.is_empty() || self.used.contains(&disk.rates.name)).collect();
+        disks.sort_by(|a, b| a.rates.name.cmp(&b.rates.name));
+        disks
+    }
+
+    /// Returns the disk whose latencies are shown.
+    pub(super) fn shown_disk(&self) -> Option<&DiskReading> {
+        let name = self.shown.as_ref()?;
+        self.reading.iter().flat_map(|reading| &reading.disks).find(|disk| disk.rates.name == *name)
+    }
+
+    /// Shows the busiest disk, until a key chooses one; not another one each time, as long as it is in use.
+    fn show_busiest(&mut self) {
+        let is_in_use = self.shown_disk().is_some_and(|disk| disk.rates.busy > 0.0);
+        if self.shown_disk().is_some() && (self.is_chosen || is_in_use) {
+            return;
+        }
+        let disks = self.disks();
+        let busiest = disks.iter().max_by(|a, b| a.rates.busy.total_cmp(&b.rates.busy));
+        self.shown = busiest.map(|disk| disk.rates.name.clone());
+    }
+
+    /// Returns the map of a disk.
+    pub(super) fn heatmap(&self, disk: &str) -> Option<&Heatmap> {
+        self.heatmaps.get(disk)
+    }
+
+    /// Returns the processes that are shown, in their order.
+    pub(super) fn processes(&self) -> Vec<&ProcessReading> {
+        let has = |process: &&ProcessReading| {
+            self.filter.is_empty() || super::view::name(&process.process.comm).contains(&self.filter)
+        };
+        let all = self.reading.iter().flat_map(|reading| &reading.processes);
+        let mut processes: Vec<&ProcessReading> = all.filter(has).collect();
+        processes.sort_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
+        processes
+    }
+
+    fn order(&self, a: &ProcessReading, b: &ProcessReading) -> Ordering {
+        let bytes = |of: &ProcessReading| of.read + of.written + of.changed;
+        self.sort.of(b).total_cmp(&self.sort.of(a)).then(bytes(b).total_cmp(&bytes(a)))
+    }
+
+    /// Returns what the processes of each control group did together, with its name, in their order.
+    pub(super) fn cgroups(&self) -> Vec<(String, ProcessReading)> {
+        let mut groups: HashMap<u64, ProcessReading> = HashMap::new();
+        for of in self.reading.iter().flat_map(|reading| &reading.processes) {
+            let group = groups.entry(of.process.cgroup).or_default();
+            group.read += of.read;
+            group.written += of.written;
+            group.changed += of.changed;
+            group.syncs += of.syncs;
+            group.sync_wait += of.sync_wait;
+            group.process.longest_sync_ns = group.process.longest_sync_ns.max(of.process.longest_sync_ns);
+        }
+        let names = self.reading.as_ref().map(|reading| &reading.cgroups);
+        let named = |(cgroup, of): (u64, ProcessReading)| {
+            let name = names.and_then(|names| names.get(&cgroup)).cloned();
+            (name.unwrap_or_else(|| format!("number {cgroup}")), of)
+        };
+        let mut groups: Vec<(String, ProcessReading)> = groups.into_iter().map(named).collect();
+        groups.retain(|(name, _)| name.contains(&self.filter));
+        groups.sort_by(|(a_name, a), (b_name, b)| self.order(a, b).then_with(|| a_name.cmp(b_name)));
+        groups
+    }
+
+    pub(super) const fn is_by_cgroup(&self) -> bool {
+        self.is_by_cgroup
+    }
+
+    pub(super) const fn reading(&self) -> Option<&Reading> {
+        self.reading.as_ref()
+    }
+
+    pub(super) const fn readings(&self) -> u64 {
+        self.readings
+    }
+
+    pub(super) const fn interval_ns(&self) -> u64 {
+        self.interval_ns
+    }
+
+    pub(super) const fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// Returns the filter of processes, and whether it is being typed.
+    pub(super) fn filter(&self) -> (&str, bool) {
+        (&self.filter, self.is_filter_typed)
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    pub(super) const fn is_help_shown(&self) -> bool {
+        self.is_help_shown
+    }
+
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+}

@@ -1,0 +1,331 @@
+//! What stands where on the screen.
+
+use std::borrow::Cow;
+
+use qd1_model::units::{Bytes, format_count, format_ns, format_span_ns};
+use qd1_probe::activity::DiskRates;
+use qd1_trace::{COMM, Stage};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use super::heatmap::Drawn;
+use super::keys::HELP;
+use super::state::{Sort, State};
+use crate::commands::trace::is_narrow;
+use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
+
+/// Lines of what has been waiting for long, at most.
+const WAITING_MAX: usize = 6;
+/// A screen that is smaller shows that it is.
+const SMALLEST: (u16, u16) = (60, 16);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+/// Headings of tables: underlined, which each terminal can do.
+const HEADING: Style = Style::new().add_modifier(Modifier::UNDERLINED);
+
+/// Draws the whole screen.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let area = frame.area();
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let text = format!("at least {} columns and {} lines, please", SMALLEST.0, SMALLEST.1);
+        return frame.render_widget(Paragraph::new(text), area);
+    }
+    let Some(reading) = state.reading() else { return };
+    let waiting = waiting(reading);
+    let disks = state.disks();
+    let height = usize::from(area.height);
+    let disk_lines = disks.len().clamp(1, (height / 5).max(2));
+    let latencies = latencies(state);
+    // The map gets what is left, and processes a third of it.
+    let used = 2 + waiting.len() + 2 + 1 + disk_lines + latencies.len();
+    let rest = height.saturating_sub(used);
+    let process_lines = (rest / 3).max(4).min(rest);
+    let [title, alarm, machine, disk_area, latency_area, map, process_area, footer] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(waiting.len() as u16),
+        Constraint::Length(2),
+        Constraint::Length(1 + disk_lines as u16),
+        Constraint::Length(latencies.len() as u16),
+        Constraint::Fill(1),
+        Constraint::Length(process_lines as u16),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(title_line(state, area.width), title);
+    frame.render_widget(Paragraph::new(waiting), alarm);
+    frame.render_widget(Paragraph::new(machine_lines(reading)), machine);
+    frame.render_widget(Paragraph::new(disk_table(state, &disks, disk_lines, area.width)), disk_area);
+    frame.render_widget(Paragraph::new(latencies), latency_area);
+    let shown = state.shown_disk().and_then(|disk| state.heatmap(&disk.rates.name));
+    frame.render_widget(Drawn { heatmap: shown, has_color: has_color() }, map);
+    frame.render_widget(Paragraph::new(process_table(state, process_lines, area.width)), process_area);
+    frame.render_widget(footer_line(state), footer);
+    if state.is_help_shown() {
+        help(frame, area);
+    }
+}
+
+/// A figure in so many columns: as a whole number where it fits, so that units stay what the heading says.
+fn figure(value: f64, width: usize) -> (String, usize) {
+    let whole = if value > 0.0 && value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") };
+    (if whole.len() <= width { whole } else { format_count(value) }, width)
+}
+
+/// Whether colours are wanted (no-color.org).
+fn has_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn title_line(state: &State, width: u16) -> Line<'static> {
+    let every = format_span_ns(state.interval_ns());
+    let what = if state.is_paused() { "PAUSED".to_owned() } else { format!("every {every}") };
+    let time = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
+    let left = "qd1 watch";
+    let right = format!("{what}  {time}");
+    let gap = usize::from(width).saturating_sub(left.len() + right.len());
+    Line::from(vec![Span::styled(left, BOLD), Span::raw(" ".repeat(gap)), Span::raw(right)])
+}
+
+/// Requests and syncs that have been waiting for long, with who waits.
+fn waiting(reading: &Reading) -> Vec<Line<'static>> {
+    let name_of = |device: (u32, u32)| {
+        let disk = reading.disks.iter().find(|disk| disk.numbers == Some(device));
+        disk.map_or_else(|| format!("{}:{}", device.0, device.1), |disk| disk.rates.name.clone())
+    };
+    let age = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
+    let mut lines: Vec<String> = Vec::new();
+    for request in &reading.requests {
+        let place = if request.is_issued { "in the device" } else { "in the queue" };
+        let size = if request.bytes > 0 { format!(" of {}", Bytes(u64::from(request.bytes))) } else { String::new() };
+        let (op, disk, who) = (request.op.name(), name_of(request.device), name(&request.asker.comm));
+        lines.push(format!("{op}{size} on {disk}: {} {place}, for {who} {}", age(request.age_ns), request.asker.pid));
+    }
+    for sync in &reading.syncs {
+        let disk = if sync.device == (0, 0) { String::new() } else { format!(" on {}", name_of(sync.device)) };
+        let who = name(&sync.asker.comm);
+        lines.push(format!("{}{disk}: {who} {} waits for {}", sync.call, sync.asker.pid, age(sync.age_ns)));
+    }
+    let more = lines.len().saturating_sub(WAITING_MAX - 1);
+    if lines.len() > WAITING_MAX {
+        lines.truncate(WAITING_MAX - 1);
+        lines.push(format!("and {more} more"));
+    }
+    let style = BOLD.add_modifier(Modifier::REVERSED);
+    lines
+        .into_iter()
+        .map(|line| Line::from(vec![Span::styled("WAITING", style), Span::raw(" "), line.into()]))
+        .collect()
+}
+
+fn machine_lines(reading: &Reading) -> Vec<Line<'static>> {
+    let (cpu, now) = (&reading.rates.cpu, &reading.now);
+    let pressure = reading.rates.pressure.map_or_else(String::new, |[cpu, io, memory]| {
+        format!("  waited (PSI): io {io:.0} % cpu {cpu:.0} % mem {memory:.0} %")
+    });
+    let processors = format!(
+        "cpu {:.0} us {:.0} sy {:.0} id {:.0} wa {:.0} st  r {} b {}{pressure}",
+        cpu.user + cpu.nice,
+        cpu.system,
+        cpu.idle,
+        cpu.iowait,
+        cpu.steal,
+        now.running,
+        now.blocked
+    );
+    let memory = &now.memory;
+    let bytes = |kib: u64| Bytes(kib * 1024);
+    let limits = now
+        .dirty_limits_kib
+        .map_or_else(String::new, |[background, limit]| format!(" (limits {}, {})", bytes(background), bytes(limit)));
+    let written = format!(
+        "free {}  dirty {}{limits}  writeback {}",
+        bytes(memory.free_kib),
+        bytes(memory.dirty_kib),
+        bytes(memory.writeback_kib)
+    );
+    vec![Line::from(processors), Line::from(written)]
+}
+
+/// A table's line: names and figures, aligned to the right at their widths.
+fn row(first: &str, width: usize, figures: &[(String, usize)]) -> String {
+    let mut line = format!("{:<width$}", clipped(first, width));
+    for (figure, width) in figures {
+        line.push(' ');
+        line.push_str(&format!("{figure:>width$}"));
+    }
+    line
+}
+
+fn clipped(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}
+
+fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -> Vec<Line<'static>> {
+    let is_wide = width >= 110;
+    let name_width = if is_wide { 12 } else { 8 };
+    let columns = |disk: Option<&DiskRates>| -> Vec<(String, usize)> {
+        let mut all = Vec::new();
+        let mut add = |name: &str, width: usize, text: &dyn Fn(&DiskRates) -> String| {
+            all.push((disk.map_or_else(|| name.to_owned(), text), width));
+        };
+        add("r/s", 6, &|disk| figure(disk.reads.per_second, 6).0);
+        add("rkB/s", 6, &|disk| figure(disk.reads.kib, 6).0);
+        add("r_await", 7, &|disk| format!("{:.2}", disk.reads.await_ms));
+        if is_wide {
+            add("rareq-sz", 8, &|disk| format!("{:.1}", disk.reads.size_kib));
+        }
+        add("w/s", 6, &|disk| figure(disk.writes.per_second, 6).0);
+        add("wkB/s", 6, &|disk| figure(disk.writes.kib, 6).0);
+        add("w_await", 7, &|disk| format!("{:.2}", disk.writes.await_ms));
+        if is_wide {
+            add("wareq-sz", 8, &|disk| format!("{:.1}", disk.writes.size_kib));
+            add("d/s", 6, &|disk| figure(disk.discards.per_second, 6).0);
+        }
+        add("f/s", 5, &|disk| figure(disk.flushes.per_second, 5).0);
+        add("f_await", 7, &|disk| format!("{:.2}", disk.flushes.await_ms));
+        add("aqu-sz", 6, &|disk| format!("{:.2}", disk.in_flight));
+        add("%util", 5, &|disk| format!("{:.0}", disk.busy));
+        all
+    };
+    let heading = row("Device", name_width, &columns(None));
+    let mut all = vec![Line::styled(heading, HEADING)];
+    // Of more than fit, the busiest, and the one whose latencies are shown.
+    let shown = state.shown_disk().map(|disk| disk.rates.name.as_str());
+    let mut fitting: Vec<&&DiskReading> = disks.iter().collect();
+    let rank = |disk: &DiskReading| (shown != Some(disk.rates.name.as_str()), -disk.rates.busy);
+    fitting.sort_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
+    fitting.truncate(lines);
+    for disk in disks.iter().filter(|disk| fitting.iter().any(|kept| kept.rates.name == disk.rates.name)) {
+        let is_shown = shown == Some(disk.rates.name.as_str());
+        let line = row(&printed(&disk.rates.name), name_width, &columns(Some(&disk.rates)));
+        all.push(Line::styled(line, if is_shown && disks.len() > 1 { BOLD } else { Style::new() }));
+    }
+    if disks.is_empty() {
+        all.push(Line::from("no disk had a request"));
+    }
+    all
+}
+
+/// Latencies of the shown disk by operation, or why there are none.
+fn latencies(state: &State) -> Vec<Line<'static>> {
+    let Some(disk) = state.shown_disk() else { return Vec::new() };
+    if let Some(reason) = state.refused() {
+        return vec![Line::from(format!("no latencies: {reason}"))];
+    }
+    let columns = ["/s", "p50", "p99", "p99.9", "max", "device p99", "queue p99"];
+    let widths = [7, 8, 8, 8, 8, 10, 10];
+    let headings: Vec<(String, usize)> = columns.into_iter().map(str::to_owned).zip(widths).collect();
+    let mut lines = vec![Line::styled(row(&format!("{} latency", printed(&disk.rates.name)), 13, &headings), HEADING)];
+    let seconds = state.reading().map_or(1.0, |reading| reading.rates.seconds);
+    for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
+        let time = |stage: Stage, share: f64| {
+            latencies.quantile_ns(stage, share).map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64))
+        };
+        let figures = [
+            figure(latencies.count(Stage::Total) as f64 / seconds, 7).0,
+            time(Stage::Total, 0.5),
+            time(Stage::Total, 0.99),
+            time(Stage::Total, 0.999),
+            time(Stage::Total, 1.0),
+            time(Stage::Device, 0.99),
+            time(Stage::Queue, 0.99),
+        ];
+        let figures: Vec<(String, usize)> = figures.into_iter().zip(widths).collect();
+        lines.push(Line::from(row(op.name(), 13, &figures)));
+    }
+    if disk.numbers.is_none() {
+        lines.push(Line::from("it passes its requests on: see the disks below it"));
+    } else if lines.len() == 1 {
+        lines.push(Line::from("no requests"));
+    }
+    lines
+}
+
+fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> {
+    if state.refused().is_some() || lines == 0 {
+        return Vec::new();
+    }
+    let mark = |of: Sort, name: &str| if state.sort() == of { format!("{name}*") } else { name.to_owned() };
+    let headings = [
+        (mark(Sort::Read, "rkB/s"), 7),
+        (mark(Sort::Written, "wkB/s"), 7),
+        (mark(Sort::Changed, "chgkB/s"), 8),
+        ("syncs/s".to_owned(), 7),
+        (mark(Sort::SyncWait, "sync wait"), 10),
+        ("longest".to_owned(), 7),
+    ];
+    // What is left of the line is for names.
+    let figures_width: usize = headings.iter().map(|(_, width)| width + 1).sum();
+    let name_width = usize::from(width).saturating_sub(figures_width).min(60);
+    let first = if state.is_by_cgroup() { "CONTROL GROUP" } else { "    PID COMMAND" };
+    let mut all = vec![Line::styled(row(first, name_width, &headings), HEADING)];
+    let figures = |of: &ProcessReading| {
+        let longest = of.process.longest_sync_ns;
+        [
+            figure(of.read / 1024.0, 7),
+            figure(of.written / 1024.0, 7),
+            figure(of.changed / 1024.0, 8),
+            figure(of.syncs, 7),
+            (format!("{:.0} ms/s", of.sync_wait * 1e3), 10),
+            (if longest > 0 { format_ns(longest as f64) } else { "-".to_owned() }, 7),
+        ]
+    };
+    if state.is_by_cgroup() {
+        for (cgroup, of) in state.cgroups().into_iter().take(lines - 1) {
+            // The end of its name says the most.
+            let skipped = cgroup.chars().count().saturating_sub(name_width);
+            let end: String = printed(&cgroup).chars().skip(skipped).collect();
+            all.push(Line::from(row(&end, name_width, &figures(&of))));
+        }
+    } else {
+        for of in state.processes().into_iter().take(lines - 1) {
+            let first = format!("{:>7} {}", of.process.pid, name(&of.process.comm));
+            all.push(Line::from(row(&first, name_width, &figures(of))));
+        }
+    }
+    all
+}
+
+fn footer_line(state: &State) -> Line<'static> {
+    match state.filter() {
+        (filter, true) => Line::from(format!("processes whose name contains: {filter}_  (Enter, Esc)")),
+        ("", false) => Line::from("q end  h help  Tab next disk  s sort  c control groups  / filter  p pause"),
+        (filter, false) => Line::from(format!("q end  h help  only processes with \"{filter}\" (Esc shows all)")),
+    }
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let width = HELP.iter().map(|(keys, what)| keys.len().max(16) + what.len() + 5).max().unwrap_or(0) as u16;
+    let height = HELP.len() as u16 + 6;
+    let place = Rect {
+        x: area.width.saturating_sub(width) / 2,
+        y: area.height.saturating_sub(height) / 2,
+        width: width.min(area.width),
+        height: height.min(area.height),
+    };
+    let mut lines: Vec<Line<'_>> = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<16} {what}"))).collect();
+    lines.extend([
+        Line::default(),
+        Line::from(" The map shows when how many requests took how long: the darker, the more."),
+        Line::from(" chgkB/s: changed in memory, to be written. sync wait: of all its threads."),
+        Line::from(" Columns of disks are those of iostat -x; docs/method/watch.md has them all."),
+    ]);
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
+}
+
+/// Returns the name of a thread as a terminal can show it.
+pub(super) fn name(comm: &[u8; COMM]) -> String {
+    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(COMM);
+    printed(&String::from_utf8_lossy(&comm[..end])).into_owned()
+}
+
+fn printed(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_narrow) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect())
+    }
+}

@@ -1,0 +1,337 @@
+/* What qd1 adds up in the kernel for `qd1 watch`: histograms of the requests' latencies, and, where that is asked for, the
+ * requests on their way, and what processes read, write and wait for.
+ */
+#include "kernel.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct counter {
+	int counter;
+};
+struct blk_mq_hw_ctx {
+	u32 queue_num;
+};
+struct request___more {
+	struct blk_mq_hw_ctx *mq_hctx;
+	int tag;
+	int internal_tag; /* the scheduler's; negative without one */
+	u64 start_time_ns;
+	u64 io_start_time_ns;
+	struct counter ref;
+};
+#pragma clang attribute pop
+
+const volatile u32 with_waits = 0; /* whether io_start and rq_issue are attached, and processes counted */
+
+enum { READ = 0, WRITE = 1, OP_DISCARD = 3, OTHER = 4, OPS = 5 };
+/* From when somebody asked until the device got it, from then until it was complete, and both. */
+enum { QUEUE = 0, DEVICE = 1, TOTAL = 2, STAGES = 3 };
+/* Sixteen buckets for each doubling, from 1024 ns on; below, steps of 64 ns. */
+enum { PER_DOUBLING_BITS = 4, FIRST_BITS = 10, BUCKETS = 432, DISKS_MAX = 64 };
+
+/* The requests of one disk and one operation. Counts go on from zero after 2^32. */
+struct latencies {
+	u64 bytes;
+	u32 unstamped;	/* of which nobody knows when the device got them */
+	u32 unused;
+	u32 buckets[STAGES][BUCKETS];
+};
+
+struct {
+	uint(type, MAP_PERCPU_ARRAY);
+	uint(max_entries, DISKS_MAX * OPS);
+	type(key, u32);
+	type(value, struct latencies);
+} latencies SEC(".maps");
+
+/* Which place a disk has in `latencies`; filled by the reader. */
+struct {
+	uint(type, MAP_HASH);
+	uint(max_entries, DISKS_MAX);
+	type(key, u32);
+	type(value, u32);
+} places SEC(".maps");
+
+/* A request that the device has not completed. */
+struct on_its_way {
+	u64 rq; /* 0: none */
+	u64 start_ns;
+	u64 issue_ns; /* 0 where the device has not got it */
+	u64 sector;
+	u32 bytes;
+	u32 device;
+	u32 flags;
+	u32 unused;
+	struct who who;
+};
+
+/* In one of two places, by disk, queue and tag. A third request with the same makes the first one forgotten. */
+enum { IN_FLIGHT_MAX = 1 << 14 };
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, IN_FLIGHT_MAX);
+	type(key, u32);
+	type(value, struct on_its_way);
+} in_flight SEC(".maps");
+
+/* What a process has done since it was first seen. */
+struct process {
+	u64 cgroup;
+	u64 read_bytes;
+	u64 write_bytes;
+	u64 changed_bytes; /* in memory, to be written */
+	u64 requests;
+	u64 syncs;
+	u64 sync_ns; /* of its threads together */
+	u64 longest_sync_ns;
+	char comm[16];
+};
+
+struct {
+	uint(type, MAP_LRU_HASH);
+	uint(max_entries, 4096);
+	type(key, u32);
+	type(value, struct process);
+} processes SEC(".maps");
+
+/* Requests that take long, as they are found by `scan`. */
+struct {
+	uint(type, MAP_RINGBUF);
+	uint(max_entries, 1048576);
+} found SEC(".maps");
+
+static always_inline struct process *process_of(struct who *who)
+{
+	u32 pid = who->pid;
+	struct process *it = map_lookup(&processes, &pid);
+	if (it)
+		return it;
+	struct process first = { .cgroup = who->cgroup };
+	__builtin_memcpy(first.comm, who->comm, sizeof(first.comm));
+	map_update(&processes, &pid, &first, NO_EXIST);
+	return map_lookup(&processes, &pid);
+}
+
+static always_inline u32 place_of(u32 disk)
+{
+	if (device)
+		return device == disk ? 0 : DISKS_MAX;
+	u32 *place = map_lookup(&places, &disk);
+	return place ? *place : DISKS_MAX;
+}
+
+static always_inline struct on_its_way *find(struct request *rq, u32 place, int make)
+{
+	struct request___more *more = (struct request___more *)rq;
+	u32 tag = more->internal_tag >= 0 ? more->internal_tag : more->tag;
+	u32 queue = more->mq_hctx ? more->mq_hctx->queue_num : 0;
+	u32 at = (tag + (queue << 8) + (place << 10)) % IN_FLIGHT_MAX, other = at ^ IN_FLIGHT_MAX / 2;
+	struct on_its_way *first = map_lookup(&in_flight, &at), *second;
+	if (!first || first->rq == (u64)rq)
+		return first;
+	second = map_lookup(&in_flight, &other);
+	if (!second || second->rq == (u64)rq)
+		return second;
+	if (!make)
+		return 0;
+	return !first->rq || second->rq ? first : second;
+}
+
+static always_inline u32 bucket_of(u64 ns)
+{
+	if (ns < 1 << FIRST_BITS)
+		return ns >> (FIRST_BITS - PER_DOUBLING_BITS);
+	u64 left = ns >> FIRST_BITS;
+	u32 bits = FIRST_BITS;
+	if (left >> 16)
+		left >>= 16, bits += 16;
+	if (left >> 8)
+		left >>= 8, bits += 8;
+	if (left >> 4)
+		left >>= 4, bits += 4;
+	if (left >> 2)
+		left >>= 2, bits += 2;
+	bits += left >> 1 & 1;
+	u32 bucket = (bits - FIRST_BITS + 1) << PER_DOUBLING_BITS | (ns >> (bits - PER_DOUBLING_BITS) & 15);
+	return ns >> 36 ? BUCKETS - 1 : bucket;
+}
+
+static always_inline void add(u32 *buckets, u64 ns)
+{
+	u32 bucket = bucket_of(ns);
+	if (bucket < BUCKETS)
+		buckets[bucket] += 1;
+}
+
+static always_inline u32 op_of(u32 flags)
+{
+	u32 op = flags & OP_MASK;
+	return op <= OP_DISCARD ? op : OTHER;
+}
+
+/* Somebody asked: in the context of who did (from 6.5 on). */
+SEC("tp_btf/block_io_start")
+int io_start(u64 *context)
+{
+	struct request *rq = (struct request *)context[0];
+	u32 disk = device_of(rq), place = place_of(disk);
+	if (place >= DISKS_MAX)
+		return 0;
+	struct on_its_way *it = find(rq, place, 1);
+	if (!it)
+		return 0;
+	it->rq = (u64)rq;
+	it->start_ns = ktime_get_ns();
+	it->issue_ns = 0;
+	it->sector = rq->__sector;
+	it->bytes = rq->__data_len;
+	it->device = disk;
+	it->flags = rq->cmd_flags;
+	ask_who(&it->who);
+	return 0;
+}
+
+/* The device gets it. */
+SEC("tp_btf/block_rq_issue")
+int rq_issue(u64 *context)
+{
+	struct request *rq = (struct request *)context[rq_is_second ? 1 : 0];
+	u32 disk = device_of(rq), place = place_of(disk);
+	if (place >= DISKS_MAX)
+		return 0;
+	struct on_its_way *it = find(rq, place, 1);
+	if (!it)
+		return 0;
+	if (it->rq != (u64)rq) {
+		it->rq = (u64)rq;
+		it->start_ns = 0;
+		it->sector = rq->__sector;
+		it->bytes = rq->__data_len;
+		it->device = disk;
+		it->flags = rq->cmd_flags;
+		ask_who(&it->who);
+	}
+	it->issue_ns = ktime_get_ns();
+	return 0;
+}
+
+static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes)
+{
+	struct process *process = process_of(&it->who);
+	if (!process)
+		return;
+	__sync_fetch_and_add(&process->requests, 1);
+	if (op == READ)
+		__sync_fetch_and_add(&process->read_bytes, bytes);
+	else if (op == WRITE)
+		__sync_fetch_and_add(&process->write_bytes, bytes);
+}
+
+/* The device is done with all or a part of it. */
+SEC("tp_btf/block_rq_complete")
+int rq_complete(u64 *context)
+{
+	struct request *rq = (struct request *)context[0];
+	struct request___more *more = (struct request___more *)rq;
+	u32 place = place_of(device_of(rq)), bytes = rq->__data_len, op = op_of(rq->cmd_flags);
+	/* A part of it: the rest is completed later. */
+	if (place >= DISKS_MAX || (u32)context[2] < bytes)
+		return 0;
+	u64 now = ktime_get_ns(), start = more->start_time_ns, issue = more->io_start_time_ns;
+	/* The kernel sets the second only where something on the queue keeps statistics. */
+	struct on_its_way *it = with_waits || !issue ? find(rq, place, 0) : 0;
+	if (it) {
+		if (!issue)
+			issue = it->issue_ns;
+		if (!start)
+			start = it->start_ns;
+		it->rq = 0;
+	}
+	/* The end of a sequence of flushes: its parts were requests of their own. */
+	if (!bytes && op != OP_FLUSH)
+		return 0;
+	if (with_waits && it)
+		count_process(it, op, bytes);
+	u32 key = place * OPS + op;
+	struct latencies *of = map_lookup(&latencies, &key);
+	if (!of)
+		return 0;
+	/* One that was asked for before anybody took the time. */
+	if (!start)
+		start = issue ? issue : now;
+	u64 total = now > start ? now - start : 0;
+	of->bytes += bytes;
+	add(of->buckets[TOTAL], total);
+	if (!issue) {
+		of->unstamped += 1;
+		return 0;
+	}
+	add(of->buckets[DEVICE], now > issue ? now - issue : 0);
+	add(of->buckets[QUEUE], issue > start ? issue - start : 0);
+	return 0;
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int folio_dirtied(u64 *context)
+{
+	u32 disk = 0;
+	u64 bytes = changed_in_memory(context, &disk, 1);
+	if (!bytes)
+		return 0;
+	struct who who;
+	ask_who(&who);
+	struct process *process = process_of(&who);
+	if (process)
+		__sync_fetch_and_add(&process->changed_bytes, bytes);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int call_begins(u64 *context)
+{
+	remember_sync(context);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int call_ends(u64 *context)
+{
+	u32 tid = get_current_pid_tgid();
+	struct sync *it = map_lookup(&syncs, &tid);
+	if (!it)
+		return 0;
+	u64 took = ktime_get_ns() - it->start_ns;
+	struct process *process = process_of(&it->who);
+	map_delete(&syncs, &tid);
+	if (!process)
+		return 0;
+	__sync_fetch_and_add(&process->syncs, 1);
+	__sync_fetch_and_add(&process->sync_ns, took);
+	if (took > process->longest_sync_ns)
+		process->longest_sync_ns = took;
+	return 0;
+}
+
+/* Called by the reader, for a part of the table: reports requests that are on their way since before a moment. The kernel
+ * does not run rq_complete everywhere, so it is asked whether somebody still holds the request. */
+enum { SCANNED_AT_ONCE = 512 };
+SEC("raw_tp/scan")
+int scan(u64 *context)
+{
+	u64 before = context[1];
+	u32 from = context[0];
+	for (u32 at = 0; at < SCANNED_AT_ONCE; at++) {
+		u32 key = from + at;
+		struct on_its_way *it = map_lookup(&in_flight, &key);
+		if (!it || !it->rq || (it->start_ns ? it->start_ns : it->issue_ns) >= before)
+			continue;
+		struct request___more *more = (struct request___more *)it->rq;
+		int held = 1;
+		if (HAS(((struct request___more *)0)->ref.counter))
+			probe_read_kernel(&held, sizeof(held), &more->ref.counter);
+		if (held)
+			ringbuf_output(&found, it, sizeof(*it), NO_WAKEUP);
+		else
+			it->rq = 0;
+	}
+	return 0;
+}

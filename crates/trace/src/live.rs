@@ -1,0 +1,477 @@
+//! What `bpf/live.bpf.c` adds up: latencies of requests, those on their way, and what processes wait for.
+
+use std::collections::HashMap as Places;
+use std::fmt;
+
+use anyhow::{Context as _, Result, ensure};
+use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
+use aya::{Btf, Ebpf};
+
+use crate::event::{Asker, COMM, Op, call_name, op_of};
+use crate::program::{Device, attach, attach_start, load};
+
+/// The object that `cargo xtask bpf` builds.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));
+/// Disks that have room at most: `DISKS_MAX` of the program.
+const DISKS_MAX: usize = 64;
+/// Disks that may be added later.
+const DISKS_SPARE: usize = 4;
+/// Operations that are counted apart, in the order of the program.
+const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
+/// Buckets of a histogram.
+const BUCKETS: usize = 432;
+/// Sixteen for each doubling of the time, from 1024 ns on.
+const PER_DOUBLING: usize = 16;
+const FIRST_NS: u64 = 1024;
+/// `struct latencies`, in words of 32 bits.
+const WORDS: usize = 4 + 3 * BUCKETS;
+/// Requests on their way that the program knows, and how many of them it looks at in one call.
+const IN_FLIGHT_MAX: usize = 1 << 14;
+const SCANNED_AT_ONCE: usize = 512;
+
+/// A part of a request's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// From when it was made until the device got it.
+    Queue,
+    /// From then until it was complete.
+    Device,
+    /// Both.
+    Total,
+}
+
+/// Histograms of the requests of one operation since the capture began, or between two readings.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Latencies {
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests of which the time of the device is not known: the kernel does not keep it, and they were under way when
+    /// this was noticed.
+    pub unstamped: u64,
+    buckets: [[u64; BUCKETS]; 3],
+}
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Latencies {{ {} requests, {} bytes }}", self.count(Stage::Total), self.bytes)
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { bytes: 0, unstamped: 0, buckets: [[0; BUCKETS]; 3] }
+    }
+}
+
+impl Latencies {
+    /// Adds up what the processors have counted.
+    fn sum<'a>(processors: impl Iterator<Item = &'a [u32; WORDS]>) -> Self {
+        let mut all = Self::default();
+        for words in processors {
+            all.bytes += u64::from_ne_bytes(two(words[0], words[1]));
+            all.unstamped += u64::from(words[2]);
+            for (buckets, counted) in all.buckets.iter_mut().zip(words[4..].chunks_exact(BUCKETS)) {
+                buckets.iter_mut().zip(counted).for_each(|(bucket, count)| *bucket += u64::from(*count));
+            }
+        }
+        all
+    }
+
+    /// Returns what was counted since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        // Each processor's counts begin again after 2^32.
+        let wrapped = |now: u64, before: u64| u64::from((now as u32).wrapping_sub(before as u32));
+        let mut buckets = self.buckets;
+        for (stage, before) in buckets.iter_mut().zip(&earlier.buckets) {
+            stage.iter_mut().zip(before).for_each(|(now, before)| *now = wrapped(*now, *before));
+        }
+        Self {
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            unstamped: wrapped(self.unstamped, earlier.unstamped),
+            buckets,
+        }
+    }
+
+    /// Adds another's requests.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.unstamped += other.unstamped;
+        for (stage, added) in self.buckets.iter_mut().zip(&other.buckets) {
+            stage.iter_mut().zip(added).for_each(|(all, added)| *all += added);
+        }
+    }
+
+    /// Returns how many requests have this part of their time known.
+    #[must_use]
+    pub fn count(&self, stage: Stage) -> u64 {
+        self.buckets[stage as usize].iter().sum()
+    }
+
+    /// Returns the time below which a share of the requests is, ns: the end of its bucket, which is at most a sixteenth above
+    /// the request's own time (below 1024 ns: 64 ns above). `None` without requests.
+    #[must_use]
+    pub fn quantile_ns(&self, stage: Stage, share: f64) -> Option<u64> {
+        let count = self.count(stage);
+        let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
+        let mut seen = 0;
+        let is_there = |count: &u64| {
+            seen += count;
+            seen >= rank
+        };
+        self.buckets[stage as usize].iter().position(is_there).map(|bucket| bucket_end_ns(bucket) - 1)
+    }
+
+    /// Returns the buckets that have requests, each with its bounds (from, and below what), ns, and its count.
+    pub fn buckets(&self, stage: Stage) -> impl Iterator<Item = (u64, u64, u64)> {
+        let counted = self.buckets[stage as usize].iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(bucket, count)| (bucket_begin_ns(bucket), bucket_end_ns(bucket), *count))
+    }
+}
+
+fn two(low: u32, high: u32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&low.to_ne_bytes());
+    bytes[4..].copy_from_slice(&high.to_ne_bytes());
+    bytes
+}
+
+const fn bucket_begin_ns(bucket: usize) -> u64 {
+    let step = FIRST_NS / PER_DOUBLING as u64;
+    let (doubling, at) = (bucket / PER_DOUBLING, (bucket % PER_DOUBLING) as u64);
+    if doubling == 0 { at * step } else { ((PER_DOUBLING as u64 + at) * step) << (doubling - 1) }
+}
+
+const fn bucket_end_ns(bucket: usize) -> u64 {
+    bucket_begin_ns(bucket + 1)
+}
+
+/// The disks of a [`Live`].
+#[derive(Clone, Copy, Debug)]
+pub enum Disks<'a> {
+    /// This one, and nothing of others.
+    Only(Device),
+    /// These, and others that are added, up to some dozens.
+    Of(&'a [Device]),
+}
+
+/// A request that is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// For how long, ns: since somebody asked for it, or else since the device got it.
+    pub age_ns: u64,
+    /// Whether the device has it; else it waits in the scheduler or the queue.
+    pub is_issued: bool,
+    /// Major and minor number of the disk.
+    pub device: (u32, u32),
+    /// First sector of 512 bytes on the disk.
+    pub sector: u64,
+    /// Bytes; 0 of a flush.
+    pub bytes: u32,
+    /// What it does.
+    pub op: Op,
+    /// Who asked for it.
+    pub asker: Asker,
+}
+
+/// A sync that a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncUnderWay {
+    /// Who waits.
+    pub asker: Asker,
+    /// For how long, ns.
+    pub age_ns: u64,
+    /// Name of the call; `write` for each that writes.
+    pub call: &'static str,
+    /// Inode of the file.
+    pub inode: u64,
+    /// Major and minor number of the disk; zeros where the filesystem has several.
+    pub device: (u32, u32),
+}
+
+/// What a process has done since the capture began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Name of the thread that was seen first, up to the first zero.
+    pub comm: [u8; COMM],
+    /// Control group (v2), by inode; 0 without one.
+    pub cgroup: u64,
+    /// Bytes that its own requests read.
+    pub read_bytes: u64,
+    /// Bytes that its own requests wrote.
+    pub write_bytes: u64,
+    /// Bytes that it changed in memory, which are written back later.
+    pub changed_bytes: u64,
+    /// Its own requests.
+    pub requests: u64,
+    /// Its syncs.
+    pub syncs: u64,
+    /// How long its threads waited for these together, ns.
+    pub sync_ns: u64,
+    /// The longest of them, ns.
+    pub longest_sync_ns: u64,
+}
+
+/// Latencies of disks, from when it is made until it is dropped.
+pub struct Live {
+    bpf: Ebpf,
+    btf: Btf,
+    places: Places<Device, u32>,
+    room: usize,
+    with_waits: bool,
+    /// Whether the moment of issue is recorded by a program.
+    stamps_issue: bool,
+    found: RingBuf<MapData>,
+}
+
+impl Live {
+    /// Begins to record the latencies of the requests of `disks`: the kernel runs one program for each request. `with_waits`
+    /// adds the requests on their way, and what processes read, write and sync: three programs for each request, and two
+    /// for each system call of the machine.
+    ///
+    /// # Errors
+    /// When the kernel or this user's rights do not allow it.
+    pub fn begin(disks: Disks<'_>, with_waits: bool) -> Result<Self> {
+        let (only, room, first) = match &disks {
+            Disks::Only(disk) => (Some(*disk), 1, std::slice::from_ref(disk)),
+            Disks::Of(disks) => (None, (disks.len() + DISKS_SPARE).min(DISKS_MAX), *disks),
+        };
+        let mut sizes = vec![("latencies", (room * OPS.len()) as u32)];
+        if !with_waits {
+            sizes.extend([("processes", 1), ("syncs", 1), ("writers", 1)]);
+        }
+        let (mut bpf, btf) = load(OBJECT, only, ("with_waits", with_waits), &sizes)?;
+        let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
+        let mut live = Self { bpf, btf, places: Places::new(), room, with_waits, stamps_issue: false, found };
+        first.iter().take(room).try_for_each(|disk| live.add(*disk).map(drop))?;
+        live.attach("rq_complete", "block_rq_complete")?;
+        if with_waits {
+            live.stamp_issue()?;
+            attach_start(&mut live.bpf, &live.btf, "io_start")?;
+            // Without it, what processes change in memory is not known.
+            let _ = live.attach("folio_dirtied", "writeback_dirty_folio");
+            let scan: &mut RawTracePoint =
+                live.bpf.program_mut("scan").context("the object has no scan")?.try_into()?;
+            scan.load().context("the kernel refused the program of ages")?;
+            live.attach("call_ends", "sys_exit")?;
+            live.attach("call_begins", "sys_enter")?;
+        }
+        Ok(live)
+    }
+
+    fn attach(&mut self, name: &str, tracepoint: &str) -> Result<()> {
+        attach(&mut self.bpf, &self.btf, name, tracepoint)
+    }
+
+    /// Has a program record when the device gets requests: the kernel's own record of it is not kept for each disk.
+    fn stamp_issue(&mut self) -> Result<()> {
+        if !self.stamps_issue {
+            self.attach("rq_issue", "block_rq_issue")?;
+            self.stamps_issue = true;
+        }
+        Ok(())
+    }
+
+    /// Records one more disk. Returns false if there is no room for it.
+    ///
+    /// # Errors
+    /// When the kernel does not take it.
+    pub fn add(&mut self, disk: Device) -> Result<bool> {
+        if self.places.contains_key(&disk) {
+            return Ok(true);
+        }
+        if self.places.len() >= self.room {
+            return Ok(false);
+        }
+        let place = self.places.len() as u32;
+        let map = self.bpf.map_mut("places").context("the program has no places")?;
+        HashMap::<_, u32, u32>::try_from(map)?.insert(disk.number(), place, 0)?;
+        self.places.insert(disk, place);
+        Ok(true)
+    }
+
+    /// Returns true if a program records when the device gets requests, and false if the kernel itself keeps that.
+    #[must_use]
+    pub const fn stamps_issue(&self) -> bool {
+        self.stamps_issue
+    }
+
+    /// Returns the latencies of a disk since the capture began, for each operation that it had; none if it is not recorded.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn latencies(&mut self, disk: Device) -> Result<Vec<(Op, Latencies)>> {
+        let Some(place) = self.places.get(&disk) else { return Ok(Vec::new()) };
+        let map = self.bpf.map("latencies").context("the program has no latencies")?;
+        let map: PerCpuArray<_, [u32; WORDS]> = PerCpuArray::try_from(map)?;
+        let mut all = Vec::new();
+        for (at, op) in OPS.into_iter().enumerate() {
+            let counted = map.get(&(place * OPS.len() as u32 + at as u32), 0)?;
+            let latencies = Latencies::sum(counted.iter());
+            if latencies.count(Stage::Total) > 0 {
+                all.push((op, latencies));
+            }
+        }
+        if all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
+            self.stamp_issue()?;
+        }
+        Ok(all)
+    }
+
+    /// Returns the requests that have been on their way for at least `age_ns` at the moment `now_ns` (CLOCK_MONOTONIC), the
+    /// oldest first.
+    ///
+    /// # Errors
+    /// When the kernel does not say, or waits for requests are not recorded.
+    pub fn in_flight(&mut self, now_ns: u64, age_ns: u64) -> Result<Vec<InFlight>> {
+        ensure!(self.with_waits, "requests on their way are not recorded");
+        let scan: &RawTracePoint = self.bpf.program("scan").context("the object has no scan")?.try_into()?;
+        let mut all = Vec::new();
+        for first in (0..IN_FLIGHT_MAX).step_by(SCANNED_AT_ONCE) {
+            let mut options = RawTracePointRunOptions::new();
+            options.args[..2].copy_from_slice(&[first as u64, now_ns.saturating_sub(age_ns)]);
+            scan.test_run(options).context("the kernel does not run the program of ages")?;
+            while let Some(item) = self.found.next() {
+                all.extend(in_flight(&item, now_ns));
+            }
+        }
+        all.sort_by_key(|request: &InFlight| std::cmp::Reverse(request.age_ns));
+        Ok(all)
+    }
+
+    /// Returns the syncs that threads wait for at the moment `now_ns` (CLOCK_MONOTONIC), the oldest first.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn syncs(&self, now_ns: u64) -> Result<Vec<SyncUnderWay>> {
+        let map = self.bpf.map("syncs").context("the program has no syncs")?;
+        let map: HashMap<_, u32, [u64; 8]> = HashMap::try_from(map)?;
+        let of = |(_, [start_ns, _, inode, rest, cgroup, ids, name @ ..]): (u32, [u64; 8])| {
+            let ([call, device], [pid, tid]) = (halves(rest), halves(ids));
+            SyncUnderWay {
+                asker: Asker { pid, tid, comm: comm(name), cgroup, is_kernels: false },
+                age_ns: now_ns.saturating_sub(start_ns),
+                call: call_name(call),
+                inode,
+                device: (device >> 20, device & 0xf_ffff),
+            }
+        };
+        let mut all: Vec<SyncUnderWay> = map.iter().filter_map(Result::ok).map(of).collect();
+        all.sort_by_key(|sync| std::cmp::Reverse(sync.age_ns));
+        Ok(all)
+    }
+
+    /// Returns the processes that had I/O since the capture began; of many, those that had some last.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn processes(&self) -> Result<Vec<Process>> {
+        let map = self.bpf.map("processes").context("the program has no processes")?;
+        let map: HashMap<_, u32, [u64; 10]> = HashMap::try_from(map)?;
+        let of = |(pid, words): (u32, [u64; 10])| {
+            let [cgroup, read_bytes, write_bytes, changed_bytes, requests, syncs, sync_ns, longest_sync_ns, name @ ..] =
+                words;
+            Process {
+                pid,
+                comm: comm(name),
+                cgroup,
+                read_bytes,
+                write_bytes,
+                changed_bytes,
+                requests,
+                syncs,
+                sync_ns,
+                longest_sync_ns,
+            }
+        };
+        Ok(map.iter().filter_map(Result::ok).map(of).collect())
+    }
+}
+
+/// Both halves of a word, the one that comes first in memory first.
+fn halves(word: u64) -> [u32; 2] {
+    let bytes = word.to_ne_bytes();
+    [0, 4].map(|at| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")))
+}
+
+fn comm(words: [u64; 2]) -> [u8; COMM] {
+    let mut comm = [0; COMM];
+    comm.chunks_exact_mut(8).zip(words).for_each(|(part, word)| part.copy_from_slice(&word.to_ne_bytes()));
+    comm
+}
+
+/// Reads a `struct on_its_way`; `None` for one of another length.
+fn in_flight(bytes: &[u8], now_ns: u64) -> Option<InFlight> {
+    let bytes: &[u8; 80] = bytes.try_into().ok()?;
+    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let [start_ns, issue_ns, sector, cgroup] = [8, 16, 24, 48].map(u64_at);
+    let [size, device, flags, pid, tid] = [32, 36, 40, 56, 60].map(u32_at);
+    let comm = bytes[64..64 + COMM].try_into().expect("as long as a name");
+    Some(InFlight {
+        age_ns: now_ns.saturating_sub(if start_ns == 0 { issue_ns } else { start_ns }),
+        is_issued: issue_ns != 0,
+        device: (device >> 20, device & 0xf_ffff),
+        sector,
+        bytes: size,
+        op: op_of(flags),
+        asker: Asker { pid, tid, comm, cgroup, is_kernels: false },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the program finds it.
+    fn bucket_of(ns: u64) -> usize {
+        if ns < FIRST_NS {
+            return (ns / 64) as usize;
+        }
+        let bits = 63 - ns.leading_zeros() as usize;
+        ((bits - 9) * PER_DOUBLING + (ns >> (bits - 4) & 15) as usize).min(BUCKETS - 1)
+    }
+
+    fn latencies(times_ns: &[u64]) -> Latencies {
+        let mut words = [0; WORDS];
+        for ns in times_ns {
+            words[4 + 2 * BUCKETS + bucket_of(*ns)] += 1;
+        }
+        Latencies::sum([words].iter())
+    }
+
+    #[test]
+    fn a_time_is_in_the_bucket_that_has_it() {
+        for ns in [0, 63, 64, 1023, 1024, 1087, 1088, 2047, 2048, 123_456, 10_000_000, 30_000_000_000, (1 << 36) - 1] {
+            let bucket = bucket_of(ns);
+            assert!((bucket_begin_ns(bucket)..bucket_end_ns(bucket)).contains(&ns), "{ns} in {bucket}");
+            assert!(ns < 1024 || bucket_end_ns(bucket) - bucket_begin_ns(bucket) <= ns / 16 + 1, "{ns}");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_requests_to_within_a_bucket() {
+        let times: Vec<u64> = (1..=1000).map(|at| at * 10_000).collect();
+        let all = latencies(&times);
+        assert_eq!(all.count(Stage::Total), 1000);
+        for (share, ns) in [(0.5, 5_000_000), (0.99, 9_900_000), (0.999, 9_990_000), (1.0, 10_000_000)] {
+            let found = all.quantile_ns(Stage::Total, share).unwrap();
+            assert!((ns..=ns + ns / 16).contains(&found), "{share}: {found}");
+        }
+        assert_eq!(all.quantile_ns(Stage::Queue, 0.5), None);
+    }
+
+    #[test]
+    fn counts_that_begin_again_after_2_to_the_32_are_no_loss() {
+        let mut before = latencies(&[5000]);
+        let mut now = before.clone();
+        let bucket = bucket_of(5000);
+        before.buckets[2][bucket] = u64::from(u32::MAX);
+        now.buckets[2][bucket] = 2;
+        assert_eq!(now.since(&before).count(Stage::Total), 3);
+    }
+}
