@@ -13,6 +13,7 @@ mod peers;
 mod rounds;
 mod start;
 mod table;
+mod watching;
 
 use anyhow::Result;
 
@@ -36,6 +37,11 @@ const BENCHES: &[Bench] = &[
         run: ebpf::run,
     },
     Bench { name: "peers", what: "our commands and the programs that they replace, in turn (root)", run: peers::run },
+    Bench {
+        name: "watching",
+        what: "IOPS that are left while somebody watches, bpftrace among them (root)",
+        run: watching::run,
+    },
     Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
 ];
 

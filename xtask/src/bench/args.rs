@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Only this peer of `peers` (can be given several times; default: all)
     #[arg(long, value_name = "NAME")]
     pub(super) peer: Vec<String>,
-    /// Use this binary for `peers` instead of building one
+    /// Use this binary for `peers` and `watching` instead of building one
     #[arg(long, value_name = "FILE")]
     pub(super) binary: Option<PathBuf>,
     /// Exit with 1 if a target is missed

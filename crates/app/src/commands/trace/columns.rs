@@ -16,6 +16,11 @@ pub(crate) fn is_narrow(letter: char) -> bool {
     letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 
+/// Returns the name of a thread with letters of one column only.
+pub(super) fn shown_name(asker: &Asker) -> String {
+    asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect()
+}
+
 /// Appends a time in ms, with three digits after the point, aligned to the right.
 pub(super) fn push_ms(text: &mut String, ns: u64, width: usize) {
     let us = (ns + 500) / 1000;

@@ -1,6 +1,7 @@
 //! `qd1 trace`: a line for each block request of a disk, as the kernel completes it, and for each sync that waited for
 //! these.
 
+mod answer;
 mod args;
 mod columns;
 mod item;
@@ -29,6 +30,7 @@ use crate::message;
 use crate::named_disk::named_disk;
 use crate::signals::Signals;
 use crate::stream::{has_hung_up, written};
+use answer::Answer;
 use args::{Filter, Format, Wanted};
 use item::Item;
 use lines::Lines;
@@ -57,6 +59,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
         around: args.slow.map(Around::new),
         text: String::new(),
         count: 0,
+        answer: Answer::default(),
     };
     shown.text = shown.lines.head(sees_start);
     let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
@@ -93,6 +96,9 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     written(&mut out, &shown.text)?;
     if !args.quiet {
         message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
+        if let Some(answer) = shown.answer.words() {
+            message::print(format_args!("qd1: {answer}"));
+        }
         if let (Some(around), Some(slow_ns)) = (&shown.around, args.slow) {
             let (slow, times) = (format_ns(slow_ns as f64), thousands(around.slow()));
             let of_what = if args.has_syncs() { "requests and syncs" } else { "of them" };
@@ -124,6 +130,8 @@ struct Shown<'a> {
     /// Lines that were not written yet.
     text: String,
     count: u64,
+    /// The syncs among them, together.
+    answer: Answer,
 }
 
 impl Shown<'_> {
@@ -153,9 +161,13 @@ impl Shown<'_> {
 
     fn show(&mut self, item: Item) {
         let (lines, text, count, most) = (&mut self.lines, &mut self.text, &mut self.count, self.filter.args.count);
+        let answer = &mut self.answer;
         let mut show = |item: &Item| {
             if most.is_none_or(|most| *count < most) {
                 *count += u64::from(lines.push(text, item));
+                if let Item::Sync(sync, split) = item {
+                    answer.count(sync, split);
+                }
             }
         };
         let is_wanted = self.filter.takes(&item);

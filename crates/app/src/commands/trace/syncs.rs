@@ -7,7 +7,7 @@ use qd1_report::thousands;
 use qd1_trace::{Other, Part, Split, Sync};
 use serde::Serialize;
 
-use super::columns::{is_narrow, push_csv_who};
+use super::columns::{push_csv_who, shown_name};
 
 /// What the columns of a request lack for it.
 pub(super) const CSV_NONE: &str = ",,,,,,,";
@@ -44,7 +44,7 @@ fn is_worth_a_word(ns: u64, sync: &Sync) -> bool {
 }
 
 fn other(other: &Other) -> String {
-    let name: String = other.asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect();
+    let name = shown_name(&other.asker);
     let mut did = Vec::new();
     if other.written_back > 0 {
         did.push(format!("{} to write back", Bytes(other.written_back)));

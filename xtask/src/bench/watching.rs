@@ -1,0 +1,134 @@
+//! What watching costs the watched: the IOPS of fio on a loop device, with and without somebody who takes the times of
+//! its requests. bpftrace does it twice: as bcc's biolatency does (a stamp at issue, in a hash table), and by reading the
+//! stamps that the kernel keeps.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use qd1_lab::{Loop, Terminal, cmd};
+
+use super::ours::{Job, Stop};
+use super::rounds::in_turn;
+use super::table::{Table, Target};
+use super::{Args, fio};
+use crate::dist;
+
+const LOOP_BYTES: u64 = 512 << 20;
+/// How long a watcher gets to begin.
+const BEGINS: Duration = Duration::from_millis(1500);
+
+const BIOLATENCY: &str = "
+tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; }
+tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
+    @usecs = hist((nsecs - @start[args->dev, args->sector]) / 1000); delete(@start[args->dev, args->sector]);
+}
+";
+const STAMPS: &str = "
+rawtracepoint:block_rq_complete { $rq = (struct request *)arg0; @usecs = hist((nsecs - $rq->io_start_time_ns) / 1000); }
+";
+
+/// Who watches, and the least share of the IOPS that has to be left.
+const WATCHERS: [(&str, Option<f64>); 7] = [
+    ("watch --latencies", Some(0.99)),
+    ("the same, wbt off", Some(0.99)),
+    ("watch (screen)", None),
+    ("trace, filtered", Some(0.85)),
+    ("trace, all lines", Some(0.85)),
+    ("bpftrace biolatency", None),
+    ("bpftrace, stamps", None),
+];
+
+/// Someone who watches, until it is dropped.
+enum Watcher {
+    Process(Child),
+    Screen { _terminal: Terminal },
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Self::Process(child) = self {
+            // The kernel removes the programs of a process that is gone.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Thousand IOPS with a watcher and without, in turn.
+pub(super) fn run(args: &Args) -> Result<Table> {
+    qd1_lab::need_root("bench watching")?;
+    let dir = qd1_lab::temp_dir()?;
+    let disk = Loop::filled(qd1_lab::quiet_dir()?, LOOP_BYTES)?;
+    let qd1 = match &args.binary {
+        Some(binary) => std::path::absolute(binary)?,
+        None => dist::build_binary()?,
+    };
+    println!(
+        "thousand IOPS of 4k random reads, io_uring at depth 32; min/median/max of {} rounds of {} s",
+        args.rounds, args.seconds
+    );
+    let stop = Stop::Seconds(args.seconds);
+    let job = Job {
+        engine: "io_uring",
+        file: disk.path().as_ref(),
+        size_bytes: LOOP_BYTES,
+        iodepth: 32,
+        batch: 16,
+        direct: true,
+        stop,
+    };
+    let mut table = Table::new(&["watched by", "nobody", "watched", "ratio", "median ratio"]);
+    for (name, least) in WATCHERS {
+        // The kernel keeps the moment of issue only where something on the queue asks for it, as wbt does.
+        let wbt_us = if name.ends_with("wbt off") { "0" } else { "2000" };
+        fs::write(format!("/sys/block/{}/queue/wbt_lat_usec", disk.path().trim_start_matches("/dev/")), wbt_us)
+            .context("cannot set wbt_lat_usec")?;
+        let watched = || {
+            let _watcher = watcher(name, &qd1, disk.path(), dir.path())?;
+            std::thread::sleep(BEGINS);
+            fio::run(&job)
+        };
+        let pairs = in_turn(args.rounds, || fio::run(&job), watched)?;
+        let iops = pairs.iter().map(|(nobody, watched)| (nobody.iops, watched.iops));
+        table.pairs(vec![name.to_owned()], iops, 1e3, least.map(Target::AtLeast));
+    }
+    Ok(table)
+}
+
+fn watcher(name: &str, qd1: &Path, disk: &str, dir: &Path) -> Result<Watcher> {
+    let words = |args: &[&str]| {
+        let mut command = cmd::command(qd1);
+        command.args(args);
+        command
+    };
+    let mut command = match name {
+        "watch --latencies" | "the same, wbt off" => words(&["watch", disk, "--latencies", "--batch", "1"]),
+        "trace, filtered" => words(&["trace", disk, "--min-lat", "10s"]),
+        "trace, all lines" => words(&["trace", disk]),
+        "bpftrace biolatency" => bpftrace(BIOLATENCY),
+        "bpftrace, stamps" => bpftrace(STAMPS),
+        _ => {
+            let script = format!("{} watch {disk}", qd1.display());
+            return Ok(Watcher::Screen { _terminal: Terminal::new(dir, [80, 24], &script)? });
+        }
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Watcher::Process(command.spawn().with_context(|| format!("cannot start {name}"))?))
+}
+
+/// In a mount of tracefs of its own, which many machines lack.
+fn bpftrace(script: &str) -> Command {
+    let mut unshare = cmd::command("unshare");
+    unshare.args([
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t tracefs tracefs /sys/kernel/tracing && exec bpftrace -e \"$1\"",
+        "sh",
+        script,
+    ]);
+    unshare
+}
