@@ -79,6 +79,8 @@ struct super_block {
 	struct block_device *s_bdev;
 };
 struct inode {
+	unsigned short i_mode;
+	u32 i_rdev;
 	struct super_block *i_sb;
 	u64 i_ino;
 };
@@ -113,9 +115,11 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 struct pt_regs___x86 {
+	u64 r9;
 	u64 di;
 };
 struct pt_regs___arm64 {
+	u64 regs[31];
 	u64 orig_x0;
 };
 /* Its value differs with how the kernel was built. */
@@ -132,8 +136,8 @@ struct request___old {
 /* Set before loading. */
 const volatile u32 rq_is_second = 0; /* tracepoints of kernels before 5.11 have the queue first */
 const volatile u32 device = 0;       /* major << 20 | minor of the disk; 0: all */
-/* Numbers of system calls: fsync, fdatasync, sync_file_range, then those that write. */
-enum { SYNC_CALLS = 3, CALLS = 8 };
+/* Numbers of system calls: fsync, fdatasync, sync_file_range, syncfs, then those that write, the last with flags. */
+enum { SYNC_CALLS = 4, PWRITEV2 = 8, CALLS = 9 };
 const volatile u32 calls[CALLS] = {};
 
 /* Who asked. */
@@ -199,7 +203,7 @@ static always_inline struct file *file_of(u32 number)
 	return file;
 }
 
-enum { O_DSYNC = 010000 };
+enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000 };
 
 /* Remembers that a thread calls fsync or a sibling, or writes to a file that is synced after each write. */
 static always_inline void remember_sync(u64 *context)
@@ -210,8 +214,12 @@ static always_inline void remember_sync(u64 *context)
 		which = call == calls[at] ? at : which;
 	if (which == CALLS)
 		return;
-	u32 number = HAS(((struct pt_regs___x86 *)0)->di) ? ((struct pt_regs___x86 *)context[0])->di :
-							    ((struct pt_regs___arm64 *)context[0])->orig_x0;
+	struct pt_regs___x86 *x86 = (struct pt_regs___x86 *)context[0];
+	struct pt_regs___arm64 *arm64 = (struct pt_regs___arm64 *)context[0];
+	int is_x86 = HAS(((struct pt_regs___x86 *)0)->di);
+	u32 number = is_x86 ? x86->di : arm64->orig_x0, wanted = 0;
+	if (which == PWRITEV2)
+		wanted = is_x86 ? x86->r9 : arm64->regs[5];
 	struct file *file = file_of(number);
 	struct inode *inode = 0;
 	struct super_block *sb = 0;
@@ -219,10 +227,11 @@ static always_inline void remember_sync(u64 *context)
 	struct gendisk *disk = 0;
 	struct sync it = { .call = which };
 	u32 flags = 0, major = 0, minor = 0;
+	unsigned short mode = 0;
 	if (!file)
 		return;
 	probe_read_kernel(&flags, sizeof(flags), &file->f_flags);
-	if (which >= SYNC_CALLS && !(flags & O_DSYNC))
+	if (which >= SYNC_CALLS && !(flags & O_DSYNC) && !(wanted & (RWF_DSYNC | RWF_SYNC)))
 		return;
 	probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
 	probe_read_kernel(&it.inode, sizeof(it.inode), &inode->i_ino);
@@ -234,6 +243,10 @@ static always_inline void remember_sync(u64 *context)
 		probe_read_kernel(&minor, sizeof(minor), &disk->first_minor);
 		it.device = major << 20 | (minor & 0xfffff);
 	}
+	/* A whole disk that is synced itself: its inode is of no filesystem. */
+	probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
+	if ((mode & S_IFMT) == S_IFBLK)
+		probe_read_kernel(&it.device, sizeof(it.device), &inode->i_rdev);
 	if (device && it.device != device)
 		return;
 	ask_who(&it.who);

@@ -13,7 +13,7 @@ const DIRTIED: u32 = 4;
 /// Added to them where a thread of the kernel asked.
 const KERNELS: u32 = 0x100;
 /// Names of calls, in the order of their numbers in an event; all that write have the last.
-const CALL_NAMES: [&str; 4] = ["fsync", "fdatasync", "sync_file_range", "write"];
+const CALL_NAMES: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "write"];
 /// Longest name of a thread, with its end.
 pub const COMM: usize = 16;
 
@@ -45,7 +45,8 @@ pub enum Event {
     Dirtied(Dirtied),
 }
 
-/// A call that made a file durable: fsync, fdatasync, sync_file_range, a write to a file with O_SYNC or O_DSYNC.
+/// A call that made files durable: fsync, fdatasync, sync_file_range, syncfs, or a write with O_SYNC, O_DSYNC, RWF_SYNC or
+/// RWF_DSYNC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
     /// When it was over, ns of CLOCK_MONOTONIC.

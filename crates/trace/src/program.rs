@@ -10,10 +10,11 @@ const ALONE_SINCE: (u32, u32) = (5, 11);
 /// First kernel that says when somebody asked for a request.
 const START_SINCE: (u32, u32) = (6, 5);
 /// System calls that make files durable, and after them those that write: `calls` of the programs.
-const CALLS: [i64; 8] = [
+const CALLS: [i64; 9] = [
     libc::SYS_fsync,
     libc::SYS_fdatasync,
     libc::SYS_sync_file_range,
+    libc::SYS_syncfs,
     libc::SYS_write,
     libc::SYS_pwrite64,
     libc::SYS_writev,

@@ -153,6 +153,29 @@ fn the_wait_in_a_limit_is_its_own_beside_a_neighbour_that_syncs() {
 }
 
 #[test]
+fn each_call_that_syncs_is_shown() {
+    let disk = or_skip!(Ext4::quick());
+    let device = disk.mounted.disk.path();
+    let pid = std::process::id().to_string();
+    let objects = traced(device, &["--op", "sync", "--pid", &pid], || {
+        let path = disk.path().join("file");
+        let file = File::create(&path).unwrap();
+        rustix::fs::fsync(&file).unwrap();
+        rustix::fs::fdatasync(&file).unwrap();
+        rustix::fs::syncfs(&file).unwrap();
+        let slices = [std::io::IoSlice::new(b"durable")];
+        rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
+        // Without the flag it is none.
+        rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::empty()).unwrap();
+        rustix::fs::fsync(File::open(device).unwrap()).unwrap();
+    });
+    let syncs = objects.iter().filter(|object| object["type"] == "sync");
+    let calls: Vec<&str> = syncs.map(|sync| sync["op"].as_str().unwrap()).collect();
+    // The last is that of the disk itself.
+    assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "fsync"], "{objects:#?}");
+}
+
+#[test]
 fn who_syncs_in_the_same_journal_is_named() {
     let disk = or_skip!(Ext4::simulated(disk_with_flushes_of(20e6)));
     let neighbour = disk.neighbour(&["bs=64k", "oflag=dsync", "count=100000"]);
