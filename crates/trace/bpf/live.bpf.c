@@ -73,7 +73,11 @@ struct {
 	type(value, struct on_its_way);
 } in_flight SEC(".maps");
 
-/* What a process has done since it was first seen. */
+/* What a process has done on a disk since it was first seen there. */
+struct use {
+	u32 pid;
+	u32 device; /* 0: a filesystem of several */
+};
 struct process {
 	u64 cgroup;
 	u64 read_bytes;
@@ -89,7 +93,7 @@ struct process {
 struct {
 	uint(type, MAP_LRU_HASH);
 	uint(max_entries, 4096);
-	type(key, u32);
+	type(key, struct use);
 	type(value, struct process);
 } processes SEC(".maps");
 
@@ -99,16 +103,16 @@ struct {
 	uint(max_entries, 1048576);
 } found SEC(".maps");
 
-static always_inline struct process *process_of(struct who *who)
+static always_inline struct process *process_of(struct who *who, u32 disk)
 {
-	u32 pid = who->pid;
-	struct process *it = map_lookup(&processes, &pid);
+	struct use use = { .pid = who->pid, .device = disk };
+	struct process *it = map_lookup(&processes, &use);
 	if (it)
 		return it;
 	struct process first = { .cgroup = who->cgroup };
 	__builtin_memcpy(first.comm, who->comm, sizeof(first.comm));
-	map_update(&processes, &pid, &first, NO_EXIST);
-	return map_lookup(&processes, &pid);
+	map_update(&processes, &use, &first, NO_EXIST);
+	return map_lookup(&processes, &use);
 }
 
 static always_inline u32 place_of(u32 disk)
@@ -216,7 +220,7 @@ int rq_issue(u64 *context)
 
 static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes)
 {
-	struct process *process = process_of(&it->who);
+	struct process *process = process_of(&it->who, it->device);
 	if (!process)
 		return;
 	__sync_fetch_and_add(&process->requests, 1);
@@ -279,7 +283,7 @@ int folio_dirtied(u64 *context)
 		return 0;
 	struct who who;
 	ask_who(&who);
-	struct process *process = process_of(&who);
+	struct process *process = process_of(&who, disk);
 	if (process)
 		__sync_fetch_and_add(&process->changed_bytes, bytes);
 	return 0;
@@ -300,7 +304,7 @@ int call_ends(u64 *context)
 	if (!it)
 		return 0;
 	u64 took = ktime_get_ns() - it->start_ns;
-	struct process *process = process_of(&it->who);
+	struct process *process = process_of(&it->who, it->device);
 	map_delete(&syncs, &tid);
 	if (!process)
 		return 0;

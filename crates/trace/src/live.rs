@@ -110,10 +110,14 @@ impl Latencies {
     }
 
     /// Returns the time below which a share of the requests is, ns: the end of its bucket, which is at most a sixteenth above
-    /// the request's own time (below 1024 ns: 64 ns above). `None` without requests.
+    /// the request's own time (below 1024 ns: 64 ns above). `None` without requests, and where fewer than one request is
+    /// expected above it: a p99 takes 100.
     #[must_use]
     pub fn quantile_ns(&self, stage: Stage, share: f64) -> Option<u64> {
         let count = self.count(stage);
+        if share < 1.0 && (count as f64) * (1.0 - share) < 1.0 - 1e-9 {
+            return None;
+        }
         let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
         let is_there = |count: &u64| {
@@ -190,11 +194,13 @@ pub struct SyncUnderWay {
     pub device: (u32, u32),
 }
 
-/// What a process has done since the capture began.
+/// What a process has done on a disk since the capture began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
+    /// Major and minor number of the disk; zeros where the filesystem has several.
+    pub device: (u32, u32),
     /// Name of the thread that was seen first, up to the first zero.
     pub comm: [u8; COMM],
     /// Control group (v2), by inode; 0 without one.
@@ -364,18 +370,19 @@ impl Live {
         Ok(all)
     }
 
-    /// Returns the processes that had I/O since the capture began; of many, those that had some last.
+    /// Returns the processes that had I/O since the capture began, each once for each disk; of many, those that had some last.
     ///
     /// # Errors
     /// When the kernel does not say.
     pub fn processes(&self) -> Result<Vec<Process>> {
         let map = self.bpf.map("processes").context("the program has no processes")?;
-        let map: HashMap<_, u32, [u64; 10]> = HashMap::try_from(map)?;
-        let of = |(pid, words): (u32, [u64; 10])| {
+        let map: HashMap<_, [u32; 2], [u64; 10]> = HashMap::try_from(map)?;
+        let of = |([pid, device], words): ([u32; 2], [u64; 10])| {
             let [cgroup, read_bytes, write_bytes, changed_bytes, requests, syncs, sync_ns, longest_sync_ns, name @ ..] =
                 words;
             Process {
                 pid,
+                device: (device >> 20, device & 0xf_ffff),
                 comm: comm(name),
                 cgroup,
                 read_bytes,
@@ -463,6 +470,8 @@ mod tests {
             assert!((ns..=ns + ns / 16).contains(&found), "{share}: {found}");
         }
         assert_eq!(all.quantile_ns(Stage::Queue, 0.5), None);
+        let few = latencies(&[5000; 99]);
+        assert_eq!((few.quantile_ns(Stage::Total, 0.99), few.quantile_ns(Stage::Total, 0.5).is_some()), (None, true));
     }
 
     #[test]

@@ -46,19 +46,31 @@ impl Part {
     }
 }
 
-/// Somebody else who had the disk work during a sync.
+/// Threads of one name that had the disk work during a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
-    /// Who.
+    /// The busiest of them.
     pub asker: Asker,
-    /// Requests of its own that overlapped the sync, and their bytes.
+    /// How many there were.
+    pub threads: u64,
+    /// Requests of their own that overlapped the sync, and their bytes.
     pub requests: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Bytes that it changed in memory in the half minute before, where threads of the kernel wrote back during the sync.
+    /// Bytes that they changed in memory in the half minute before, where threads of the kernel wrote back during the sync.
     pub written_back: u64,
-    /// Syncs of its own that overlapped.
+    /// Syncs of their own that overlapped.
     pub syncs: u64,
+}
+
+impl Other {
+    fn add(&mut self, other: &Self) {
+        self.threads += other.threads;
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.written_back += other.written_back;
+        self.syncs += other.syncs;
+    }
 }
 
 /// Where the time of one sync went.
@@ -286,7 +298,7 @@ struct Others {
 
 impl Others {
     fn of(&mut self, asker: Asker) -> &mut Other {
-        self.by_thread.entry(asker.tid).or_insert_with(|| Other { asker, ..Other::default() })
+        self.by_thread.entry(asker.tid).or_insert_with(|| Other { asker, threads: 1, ..Other::default() })
     }
 
     fn request(&mut self, request: &Request) {
@@ -301,8 +313,20 @@ impl Others {
         if self.by_thread.values().any(|other| other.written_back > 0) {
             self.by_thread.retain(|_, other| !is_writeback(&other.asker));
         }
-        let mut others: Vec<Other> = self.by_thread.into_values().collect();
-        others.sort_by_key(|other| (std::cmp::Reverse(other.bytes + other.written_back), other.asker.tid));
+        let busiest = |others: &mut Vec<Other>| {
+            others.sort_by_key(|other| (std::cmp::Reverse(other.bytes + other.written_back), other.asker.tid));
+        };
+        let mut threads: Vec<Other> = self.by_thread.into_values().collect();
+        busiest(&mut threads);
+        // A script starts one process after another: those of one name are one, under the busiest's number.
+        let mut others: Vec<Other> = Vec::new();
+        for thread in threads {
+            match others.iter_mut().find(|other| other.asker.comm == thread.asker.comm) {
+                Some(other) => other.add(&thread),
+                None => others.push(thread),
+            }
+        }
+        busiest(&mut others);
         others.truncate(OTHERS_MAX);
         others
     }

@@ -47,7 +47,7 @@ fn other(other: &Other) -> String {
     let name = shown_name(&other.asker);
     let mut did = Vec::new();
     if other.written_back > 0 {
-        did.push(format!("{} to write back", Bytes(other.written_back)));
+        did.push(format!("changed {}", Bytes(other.written_back)));
     }
     if other.requests > 0 {
         let s = if other.requests == 1 { "" } else { "s" };
@@ -56,7 +56,11 @@ fn other(other: &Other) -> String {
     if other.syncs > 0 {
         did.push(format!("{} sync{}", thousands(other.syncs), if other.syncs == 1 { "" } else { "s" }));
     }
-    format!("{name} {} ({})", other.asker.pid, did.join(", "))
+    let more = match other.threads {
+        0 | 1 => String::new(),
+        threads => format!(" and {} more", thousands(threads - 1)),
+    };
+    format!("{name} {}{more} ({})", other.asker.pid, did.join(", "))
 }
 
 /// Appends items after a heading, in lines of 80 columns.
@@ -103,6 +107,7 @@ struct OtherLine {
     pid: u32,
     tid: u32,
     cgroup: u64,
+    threads: u64,
     requests: u64,
     bytes: u64,
     written_back_bytes: u64,
@@ -117,6 +122,7 @@ impl<'a> SyncLine<'a> {
             pid: other.asker.pid,
             tid: other.asker.tid,
             cgroup: other.asker.cgroup,
+            threads: other.threads,
             requests: other.requests,
             bytes: other.bytes,
             written_back_bytes: other.written_back,

@@ -18,6 +18,9 @@ pub(super) const LONG_NS: u64 = 500_000_000;
 /// How often names of control groups are read at most, ns: a machine may have thousands.
 const CGROUPS_NS: u64 = 10_000_000_000;
 
+/// For how long a process is shown after it did something, ns.
+const RECENT_NS: u64 = 30_000_000_000;
+
 /// What happened since the reading before.
 pub(super) struct Reading {
     pub(super) now: Activity,
@@ -41,7 +44,7 @@ pub(super) struct DiskReading {
     pub(super) latencies: Vec<(Op, Latencies)>,
 }
 
-/// What a process did, per second.
+/// What a process did on a disk, per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ProcessReading {
     pub(super) process: Process,
@@ -51,6 +54,12 @@ pub(super) struct ProcessReading {
     pub(super) syncs: f64,
     /// Seconds that its threads waited for syncs, in each second.
     pub(super) sync_wait: f64,
+}
+
+/// What was known of a process at the last reading, and when it last did something.
+struct Known {
+    process: Process,
+    active_ns: u64,
 }
 
 /// Which programs in the kernel are wanted.
@@ -76,7 +85,7 @@ pub(super) struct Watcher {
     devices: HashMap<String, Option<Device>>,
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
-    processes: HashMap<u32, Process>,
+    processes: HashMap<(u32, (u32, u32)), Known>,
     cgroups: Rc<HashMap<u64, String>>,
     /// When their names were read.
     cgroups_ns: u64,
@@ -173,7 +182,7 @@ impl Watcher {
             let numbers = self.device(&rates.name).map(|device| (device.major, device.minor));
             disks.push(DiskReading { rates, numbers, latencies });
         }
-        let processes = self.processes(rates.seconds)?;
+        let processes = self.processes(now.at_ns, rates.seconds)?;
         let at_ns = clock::now_ns();
         let is_unknown = |of: &ProcessReading| !self.cgroups.contains_key(&of.process.cgroup);
         if processes.iter().any(is_unknown) && at_ns >= self.cgroups_ns + CGROUPS_NS {
@@ -205,14 +214,14 @@ impl Watcher {
         Ok(now.into_iter().map(since).collect())
     }
 
-    fn processes(&mut self, seconds: f64) -> Result<Vec<ProcessReading>> {
+    fn processes(&mut self, now_ns: u64, seconds: f64) -> Result<Vec<ProcessReading>> {
         let Some(live) = self.live.as_ref().filter(|_| self.has_waits) else { return Ok(Vec::new()) };
         let all = live.processes()?;
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds.max(0.001);
         let reading = |process: &Process| {
             // One that was forgotten in between begins at zero again.
-            let known = self.processes.get(&process.pid).filter(|before| before.requests <= process.requests);
-            let before = known.copied().unwrap_or_default();
+            let known = self.processes.get(&(process.pid, process.device)).map(|known| known.process);
+            let before = known.filter(|before| before.requests <= process.requests).unwrap_or_default();
             ProcessReading {
                 process: *process,
                 read: rate(process.read_bytes, before.read_bytes),
@@ -222,9 +231,20 @@ impl Watcher {
                 sync_wait: rate(process.sync_ns, before.sync_ns) / 1e9,
             }
         };
-        let mut active: Vec<ProcessReading> = all.iter().map(reading).collect();
-        active.retain(|of| of.read + of.written + of.changed + of.syncs > 0.0);
-        self.processes = all.into_iter().map(|process| (process.pid, process)).collect();
-        Ok(active)
+        let mut recent = Vec::new();
+        let mut processes = HashMap::with_capacity(all.len());
+        for process in all {
+            let (key, of) = ((process.pid, process.device), reading(&process));
+            let is_active = of.read + of.written + of.changed + of.syncs > 0.0;
+            let known = self.processes.get(&key);
+            let active_ns = if is_active { now_ns } else { known.map_or(0, |known| known.active_ns) };
+            processes.insert(key, Known { process, active_ns });
+            // One that hangs does nothing, and is what one looks for.
+            if active_ns + RECENT_NS > now_ns {
+                recent.push(of);
+            }
+        }
+        self.processes = processes;
+        Ok(recent)
     }
 }

@@ -124,7 +124,7 @@ fn shade(count: u64, all: u64) -> Option<usize> {
 
 fn label(ns: u64) -> String {
     match ns {
-        0 => "0".to_owned(),
+        0 => "0 us".to_owned(),
         1..1_000_000 => format!("{} us", ns / 1000),
         1_000_000..1_000_000_000 => format!("{} ms", ns / 1_000_000),
         _ => format!("{} s", ns / 1_000_000_000),

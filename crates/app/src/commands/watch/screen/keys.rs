@@ -35,12 +35,12 @@ pub(super) enum Action {
 /// The keys as the help shows them, and what they do.
 pub(super) const HELP: [(&str, &str); 9] = [
     ("q, Ctrl-C", "end"),
-    ("down, up, Tab", "latencies of the next disk, of the one before"),
-    ("s", "sort processes: by wait for syncs, writes, reads, changes"),
-    ("c", "control groups (v2) in place of processes"),
+    ("Tab or down, up", "the next disk, the one before"),
+    ("s", "sort processes by another column; first by all bytes"),
+    ("c", "control groups (version 2) in place of processes"),
     ("/", "show only processes whose name contains what you type"),
     ("p, space", "pause, and go on"),
-    ("+, -", "read more often, less often"),
+    ("+, -", "longer intervals, shorter ones"),
     ("h, ?", "this help"),
     ("Esc", "leave help and filter"),
 ];
@@ -55,8 +55,8 @@ pub(super) const fn meaning(letter: char) -> Option<Action> {
         'c' => Action::Cgroups,
         'j' => Action::NextDisk,
         'k' => Action::PreviousDisk,
-        '+' | '=' => Action::Faster,
-        '-' => Action::Slower,
+        '+' | '=' => Action::Slower,
+        '-' => Action::Faster,
         '/' => Action::Filter,
         _ => return None,
     })

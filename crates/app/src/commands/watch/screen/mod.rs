@@ -31,8 +31,11 @@ pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Resul
     watcher.read()?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let shown = show(pace, watcher, signals, &mut terminal);
-    ratatui::restore();
-    shown?;
+    // A terminal that is gone needs no restoring.
+    let _ = ratatui::try_restore();
+    if signals.exit_code().is_none() {
+        shown?;
+    }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 

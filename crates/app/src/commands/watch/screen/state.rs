@@ -16,25 +16,30 @@ const FILTER_MAX: usize = 15;
 /// By what processes are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
+    /// All bytes together: who loads the disk.
     #[default]
+    Load,
+    /// Who suffers.
     SyncWait,
-    Written,
     Read,
+    Written,
     Changed,
 }
 
 impl Sort {
     const fn next(self) -> Self {
         match self {
-            Self::SyncWait => Self::Written,
-            Self::Written => Self::Read,
-            Self::Read => Self::Changed,
-            Self::Changed => Self::SyncWait,
+            Self::Load => Self::SyncWait,
+            Self::SyncWait => Self::Read,
+            Self::Read => Self::Written,
+            Self::Written => Self::Changed,
+            Self::Changed => Self::Load,
         }
     }
 
     fn of(self, process: &ProcessReading) -> f64 {
         match self {
+            Self::Load => process.read + process.written + process.changed,
             Self::SyncWait => process.sync_wait,
             Self::Written => process.written,
             Self::Read => process.read,
@@ -183,26 +188,33 @@ impl State {
         self.heatmaps.get(disk)
     }
 
+    /// The processes on the disk whose latencies are shown, with those on filesystems of several disks.
+    fn on_shown_disk(&self) -> impl Iterator<Item = &ProcessReading> {
+        let numbers = self.shown_disk().and_then(|disk| disk.numbers);
+        let all = self.reading.iter().flat_map(|reading| &reading.processes);
+        all.filter(move |of| numbers.is_none_or(|numbers| of.process.device == numbers || of.process.device == (0, 0)))
+    }
+
     /// Returns the processes that are shown, in their order.
     pub(super) fn processes(&self) -> Vec<&ProcessReading> {
         let has = |process: &&ProcessReading| {
             self.filter.is_empty() || super::view::name(&process.process.comm).contains(&self.filter)
         };
-        let all = self.reading.iter().flat_map(|reading| &reading.processes);
-        let mut processes: Vec<&ProcessReading> = all.filter(has).collect();
+        let mut processes: Vec<&ProcessReading> = self.on_shown_disk().filter(has).collect();
         processes.sort_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
         processes
     }
 
     fn order(&self, a: &ProcessReading, b: &ProcessReading) -> Ordering {
-        let bytes = |of: &ProcessReading| of.read + of.written + of.changed;
-        self.sort.of(b).total_cmp(&self.sort.of(a)).then(bytes(b).total_cmp(&bytes(a)))
+        let then = |of: &ProcessReading| (Sort::Load.of(of), of.process.longest_sync_ns);
+        let (of_a, of_b) = (then(a), then(b));
+        self.sort.of(b).total_cmp(&self.sort.of(a)).then(of_b.0.total_cmp(&of_a.0)).then(of_b.1.cmp(&of_a.1))
     }
 
     /// Returns what the processes of each control group did together, with its name, in their order.
     pub(super) fn cgroups(&self) -> Vec<(String, ProcessReading)> {
         let mut groups: HashMap<u64, ProcessReading> = HashMap::new();
-        for of in self.reading.iter().flat_map(|reading| &reading.processes) {
+        for of in self.on_shown_disk() {
             let group = groups.entry(of.process.cgroup).or_default();
             group.read += of.read;
             group.written += of.written;

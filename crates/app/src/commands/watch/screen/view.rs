@@ -20,7 +20,9 @@ use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 /// Lines of what has been waiting for long, at most.
 const WAITING_MAX: usize = 6;
 /// A screen that is smaller shows that it is.
-const SMALLEST: (u16, u16) = (60, 16);
+const SMALLEST: (u16, u16) = (80, 16);
+/// Lines of the map at most.
+const MAP_MAX: usize = 12;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Headings of tables: underlined, which each terminal can do.
 const HEADING: Style = Style::new().add_modifier(Modifier::UNDERLINED);
@@ -38,18 +40,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let height = usize::from(area.height);
     let disk_lines = disks.len().clamp(1, (height / 5).max(2));
     let latencies = latencies(state);
-    // The map gets what is left, and processes a third of it.
+    // The map gets most of what is left up to its size, and processes the rest.
     let used = 2 + waiting.len() + 2 + 1 + disk_lines + latencies.len();
     let rest = height.saturating_sub(used);
-    let process_lines = (rest / 3).max(4).min(rest);
+    let map_lines = if state.refused().is_some() { 0 } else { (rest * 3 / 5).min(MAP_MAX) };
     let [title, alarm, machine, disk_area, latency_area, map, process_area, footer] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(waiting.len() as u16),
         Constraint::Length(2),
         Constraint::Length(1 + disk_lines as u16),
         Constraint::Length(latencies.len() as u16),
+        Constraint::Length(map_lines as u16),
         Constraint::Fill(1),
-        Constraint::Length(process_lines as u16),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -60,7 +62,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     frame.render_widget(Paragraph::new(latencies), latency_area);
     let shown = state.shown_disk().and_then(|disk| state.heatmap(&disk.rates.name));
     frame.render_widget(Drawn { heatmap: shown, has_color: has_color() }, map);
-    frame.render_widget(Paragraph::new(process_table(state, process_lines, area.width)), process_area);
+    frame.render_widget(
+        Paragraph::new(process_table(state, usize::from(process_area.height), area.width)),
+        process_area,
+    );
     frame.render_widget(footer_line(state), footer);
     if state.is_help_shown() {
         help(frame, area);
@@ -199,7 +204,8 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
     fitting.truncate(lines);
     for disk in disks.iter().filter(|disk| fitting.iter().any(|kept| kept.rates.name == disk.rates.name)) {
         let is_shown = shown == Some(disk.rates.name.as_str());
-        let line = row(&printed(&disk.rates.name), name_width, &columns(Some(&disk.rates)));
+        let mark = if is_shown && disks.len() > 1 { ">" } else { "" };
+        let line = row(&format!("{mark}{}", printed(&disk.rates.name)), name_width, &columns(Some(&disk.rates)));
         all.push(Line::styled(line, if is_shown && disks.len() > 1 { BOLD } else { Style::new() }));
     }
     if disks.is_empty() {
@@ -212,7 +218,22 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
 fn latencies(state: &State) -> Vec<Line<'static>> {
     let Some(disk) = state.shown_disk() else { return Vec::new() };
     if let Some(reason) = state.refused() {
-        return vec![Line::from(format!("no latencies: {reason}"))];
+        let mut lines = Vec::new();
+        if !rustix::process::geteuid().is_root() {
+            lines.push(Line::from("Run it as root to see latencies, processes, and what hangs."));
+        }
+        // In lines of 80 columns.
+        let words = format!("no latencies: {reason}");
+        let mut line = String::new();
+        for word in words.split(' ') {
+            if line.len() + word.len() + 1 > 80 {
+                lines.push(Line::from(std::mem::take(&mut line)));
+            }
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+        lines.push(Line::from(line));
+        return lines;
     }
     let columns = ["/s", "p50", "p99", "p99.9", "max", "device p99", "queue p99"];
     let widths = [7, 8, 8, 8, 8, 10, 10];
@@ -220,8 +241,10 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled(row(&format!("{} latency", printed(&disk.rates.name)), 13, &headings), HEADING)];
     let seconds = state.reading().map_or(1.0, |reading| reading.rates.seconds);
     for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
-        let time = |stage: Stage, share: f64| {
-            latencies.quantile_ns(stage, share).map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64))
+        let time = |stage: Stage, share: f64| match latencies.quantile_ns(stage, share) {
+            Some(ns) if ns < 64 => "<64 ns".to_owned(),
+            Some(ns) => format_ns(ns as f64),
+            None => "-".to_owned(),
         };
         let figures = [
             figure(latencies.count(Stage::Total) as f64 / seconds, 7).0,
@@ -297,8 +320,9 @@ fn footer_line(state: &State) -> Line<'static> {
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
-    let width = HELP.iter().map(|(keys, what)| keys.len().max(16) + what.len() + 5).max().unwrap_or(0) as u16;
-    let height = HELP.len() as u16 + 6;
+    let width =
+        HELP.iter().map(|(keys, what)| keys.len().max(16) + what.len() + 5).chain([80]).max().unwrap_or(0) as u16;
+    let height = HELP.len() as u16 + 8;
     let place = Rect {
         x: area.width.saturating_sub(width) / 2,
         y: area.height.saturating_sub(height) / 2,
@@ -308,9 +332,11 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let mut lines: Vec<Line<'_>> = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<16} {what}"))).collect();
     lines.extend([
         Line::default(),
-        Line::from(" The map shows when how many requests took how long: the darker, the more."),
-        Line::from(" chgkB/s: changed in memory, to be written. sync wait: of all its threads."),
-        Line::from(" Columns of disks are those of iostat -x; docs/method/watch.md has them all."),
+        Line::from(" The map: a column for each interval, a row for requests that took so long or"),
+        Line::from(" longer, and how many did: \u{2591} few, \u{2592} more, \u{2593} many, \u{2588} most."),
+        Line::from(" chgkB/s: changed in memory, to be written later. Who reads, writes or changes"),
+        Line::from(" much is the cause; who has much sync wait suffers. Disks have the columns of"),
+        Line::from(" iostat -x. - is a percentile of too few requests."),
     ]);
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
