@@ -29,6 +29,8 @@ pub struct BlockQueue {
     pub minor: u32,
     /// Whether it has a request queue: zram, most device mapper targets and md pass requests on instead.
     pub has_requests: bool,
+    /// Whether the kernel keeps when requests were made (`queue/iostats`).
+    pub has_times: bool,
 }
 
 /// Sectors in sysfs and diskstats are always this long, whatever the device's own block size
@@ -82,7 +84,8 @@ impl Machine {
         let block = self.block_named(name)?;
         let (major, minor) = block.number.split_once(':')?;
         let has_requests = block.dir.join("mq").is_dir();
-        Some(BlockQueue { major: major.parse().ok()?, minor: minor.parse().ok()?, has_requests })
+        let has_times = self.text(block.dir.join("queue/iostats")).trim() != "0";
+        Some(BlockQueue { major: major.parse().ok()?, minor: minor.parse().ok()?, has_requests, has_times })
     }
 
     /// The kernel name of the block device with these numbers.

@@ -203,7 +203,7 @@ static always_inline struct file *file_of(u32 number)
 	return file;
 }
 
-enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000 };
+enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000, S_IFREG = 0100000 };
 
 /* Remembers that a thread calls fsync or a sibling, or writes to a file that is synced after each write. */
 static always_inline void remember_sync(u64 *context)
@@ -243,9 +243,13 @@ static always_inline void remember_sync(u64 *context)
 		probe_read_kernel(&minor, sizeof(minor), &disk->first_minor);
 		it.device = major << 20 | (minor & 0xfffff);
 	}
-	/* A whole disk that is synced itself: its inode is of no filesystem. */
 	probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
-	if ((mode & S_IFMT) == S_IFBLK)
+	mode &= S_IFMT;
+	/* Pipes and terminals may be opened with O_SYNC too. */
+	if (which >= SYNC_CALLS && mode != S_IFREG && mode != S_IFBLK)
+		return;
+	/* A whole disk that is synced itself: its inode is of no filesystem. */
+	if (mode == S_IFBLK)
 		probe_read_kernel(&it.device, sizeof(it.device), &inode->i_rdev);
 	if (device && it.device != device)
 		return;

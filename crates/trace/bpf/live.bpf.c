@@ -21,6 +21,8 @@ struct request___more {
 #pragma clang attribute pop
 
 const volatile u32 with_waits = 0; /* whether io_start and rq_issue are attached, and processes counted */
+/* Whether the kernel does not stamp the start of requests (iostats is off): then what it has is of an earlier one. */
+const volatile u32 no_start = 0;
 
 enum { READ = 0, WRITE = 1, OP_DISCARD = 3, OTHER = 4, OPS = 5 };
 /* From when somebody asked until the device got it, from then until it was complete, and both. */
@@ -223,6 +225,8 @@ static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes
 	struct process *process = process_of(&it->who, it->device);
 	if (!process)
 		return;
+	/* It may have become another program since. */
+	__builtin_memcpy(process->comm, it->who.comm, sizeof(process->comm));
 	__sync_fetch_and_add(&process->requests, 1);
 	if (op == READ)
 		__sync_fetch_and_add(&process->read_bytes, bytes);
@@ -242,7 +246,9 @@ int rq_complete(u64 *context)
 		return 0;
 	u64 now = ktime_get_ns(), start = more->start_time_ns, issue = more->io_start_time_ns;
 	/* The kernel sets the second only where something on the queue keeps statistics. */
-	struct on_its_way *it = with_waits || !issue ? find(rq, place, 0) : 0;
+	struct on_its_way *it = with_waits || no_start || !issue ? find(rq, place, 0) : 0;
+	if (no_start && op != OP_FLUSH)
+		start = 0;
 	if (it) {
 		if (!issue)
 			issue = it->issue_ns;

@@ -52,7 +52,7 @@ impl Capture {
     pub fn begin(device: Option<Device>, with_syncs: bool) -> Result<Self> {
         let without: &[_] = &[("askers", 1), ("syncs", 1), ("writers", 1)];
         let sizes = if with_syncs { &[] } else { without };
-        let (mut bpf, btf) = load(OBJECT, device, ("with_syncs", with_syncs), sizes)?;
+        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs)], sizes)?;
         attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
         attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
         let sees_start = attach_start(&mut bpf, &btf, START)?;

@@ -16,7 +16,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_
 /// Disks that have room at most: `DISKS_MAX` of the program.
 const DISKS_MAX: usize = 64;
 /// Disks that may be added later.
-const DISKS_SPARE: usize = 4;
+const DISKS_SPARE: usize = 12;
 /// Operations that are counted apart, in the order of the program.
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
 /// Buckets of a histogram.
@@ -224,9 +224,9 @@ pub struct Process {
 /// Latencies of disks, from when it is made until it is dropped.
 pub struct Live {
     bpf: Ebpf,
-    btf: Btf,
     places: Places<Device, u32>,
-    room: usize,
+    /// Places that no disk has.
+    free: Vec<u32>,
     with_waits: bool,
     /// Whether the moment of issue is recorded by a program.
     stamps_issue: bool,
@@ -236,11 +236,12 @@ pub struct Live {
 impl Live {
     /// Begins to record the latencies of the requests of `disks`: the kernel runs one program for each request. `with_waits`
     /// adds the requests on their way, and what processes read, write and sync: three programs for each request, and two
-    /// for each system call of the machine.
+    /// for each system call of the machine. `no_start` is true where the kernel does not keep when requests of some of these
+    /// disks were made (`queue/iostats` is 0).
     ///
     /// # Errors
     /// When the kernel or this user's rights do not allow it.
-    pub fn begin(disks: Disks<'_>, with_waits: bool) -> Result<Self> {
+    pub fn begin(disks: Disks<'_>, no_start: bool, with_waits: bool) -> Result<Self> {
         let (only, room, first) = match &disks {
             Disks::Only(disk) => (Some(*disk), 1, std::slice::from_ref(disk)),
             Disks::Of(disks) => (None, (disks.len() + DISKS_SPARE).min(DISKS_MAX), *disks),
@@ -249,33 +250,33 @@ impl Live {
         if !with_waits {
             sizes.extend([("processes", 1), ("syncs", 1), ("writers", 1)]);
         }
-        let (mut bpf, btf) = load(OBJECT, only, ("with_waits", with_waits), &sizes)?;
+        let switches = [("with_waits", with_waits), ("no_start", no_start)];
+        let (mut bpf, btf) = load(OBJECT, only, &switches, &sizes)?;
         let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
-        let mut live = Self { bpf, btf, places: Places::new(), room, with_waits, stamps_issue: false, found };
+        let free = (0..room as u32).rev().collect();
+        let mut live = Self { bpf, places: Places::new(), free, with_waits, stamps_issue: false, found };
         first.iter().take(room).try_for_each(|disk| live.add(*disk).map(drop))?;
-        live.attach("rq_complete", "block_rq_complete")?;
+        attach(&mut live.bpf, &btf, "rq_complete", "block_rq_complete")?;
+        if with_waits || no_start {
+            live.stamp_issue(&btf)?;
+            attach_start(&mut live.bpf, &btf, "io_start")?;
+        }
         if with_waits {
-            live.stamp_issue()?;
-            attach_start(&mut live.bpf, &live.btf, "io_start")?;
             // Without it, what processes change in memory is not known.
-            let _ = live.attach("folio_dirtied", "writeback_dirty_folio");
+            let _ = attach(&mut live.bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
             let scan: &mut RawTracePoint =
                 live.bpf.program_mut("scan").context("the object has no scan")?.try_into()?;
             scan.load().context("the kernel refused the program of ages")?;
-            live.attach("call_ends", "sys_exit")?;
-            live.attach("call_begins", "sys_enter")?;
+            attach(&mut live.bpf, &btf, "call_ends", "sys_exit")?;
+            attach(&mut live.bpf, &btf, "call_begins", "sys_enter")?;
         }
         Ok(live)
     }
 
-    fn attach(&mut self, name: &str, tracepoint: &str) -> Result<()> {
-        attach(&mut self.bpf, &self.btf, name, tracepoint)
-    }
-
     /// Has a program record when the device gets requests: the kernel's own record of it is not kept for each disk.
-    fn stamp_issue(&mut self) -> Result<()> {
+    fn stamp_issue(&mut self, btf: &Btf) -> Result<()> {
         if !self.stamps_issue {
-            self.attach("rq_issue", "block_rq_issue")?;
+            attach(&mut self.bpf, btf, "rq_issue", "block_rq_issue")?;
             self.stamps_issue = true;
         }
         Ok(())
@@ -289,14 +290,26 @@ impl Live {
         if self.places.contains_key(&disk) {
             return Ok(true);
         }
-        if self.places.len() >= self.room {
-            return Ok(false);
-        }
-        let place = self.places.len() as u32;
+        let Some(place) = self.free.pop() else { return Ok(false) };
         let map = self.bpf.map_mut("places").context("the program has no places")?;
         HashMap::<_, u32, u32>::try_from(map)?.insert(disk.number(), place, 0)?;
         self.places.insert(disk, place);
         Ok(true)
+    }
+
+    /// Gives the places of disks that are gone to others. What was counted there stays: the next one of a place begins with
+    /// it.
+    ///
+    /// # Errors
+    /// When the kernel does not take it.
+    pub fn keep(&mut self, is_there: impl Fn(Device) -> bool) -> Result<()> {
+        let gone: Vec<Device> = self.places.keys().copied().filter(|disk| !is_there(*disk)).collect();
+        for disk in gone {
+            let map = self.bpf.map_mut("places").context("the program has no places")?;
+            HashMap::<_, u32, u32>::try_from(map)?.remove(&disk.number())?;
+            self.free.extend(self.places.remove(&disk));
+        }
+        Ok(())
     }
 
     /// Returns true if a program records when the device gets requests, and false if the kernel itself keeps that.
@@ -321,8 +334,9 @@ impl Live {
                 all.push((op, latencies));
             }
         }
-        if all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
-            self.stamp_issue()?;
+        if !self.stamps_issue && all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
+            // It takes tens of MB, and so it is not kept.
+            self.stamp_issue(&Btf::from_sys_fs()?)?;
         }
         Ok(all)
     }

@@ -38,7 +38,7 @@ impl Device {
     }
 }
 
-/// Loads the programs of `object` for `device`, or for all devices, with a switch of the object turned on or off, and maps
+/// Loads the programs of `object` for `device`, or for all devices, with switches of the object turned on or off, and maps
 /// that hold as many entries as `sizes` says.
 ///
 /// # Errors
@@ -46,15 +46,18 @@ impl Device {
 pub(crate) fn load(
     object: &[u8],
     device: Option<Device>,
-    switch: (&str, bool),
+    switches: &[(&str, bool)],
     sizes: &[(&str, u32)],
 ) -> Result<(Ebpf, Btf)> {
     let number = device.map_or(0, Device::number);
     let rq_is_second = u32::from(kernel_version() < ALONE_SINCE);
-    let (calls, is_on) = (CALLS.map(|call| call as u32), u32::from(switch.1));
+    let calls = CALLS.map(|call| call as u32);
     let mut loader = EbpfLoader::new();
     loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
-    loader.override_global("calls", &calls, true).override_global(switch.0, &is_on, true);
+    loader.override_global("calls", &calls, true);
+    for (switch, is_on) in switches {
+        loader.override_global(switch, if *is_on { &1u32 } else { &0u32 }, true);
+    }
     for (map, entries) in sizes {
         loader.map_max_entries(map, *entries);
     }

@@ -1,6 +1,6 @@
 //! What is read at each interval: the counters of machine and disks, and what programs in the kernel add where they may.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use anyhow::{Result, bail};
@@ -83,6 +83,8 @@ pub(super) struct Watcher {
     /// Why there are no latencies, where they are wanted.
     refused: Option<String>,
     devices: HashMap<String, Option<Device>>,
+    /// Whether the kernel does not keep when requests of some disk were made.
+    no_start: bool,
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
     processes: HashMap<(u32, (u32, u32)), Known>,
@@ -104,6 +106,7 @@ impl Watcher {
             has_waits: wanted == Wanted::Everything,
             refused: None,
             devices: HashMap::new(),
+            no_start: false,
             before: None,
             latencies: HashMap::new(),
             processes: HashMap::new(),
@@ -126,7 +129,7 @@ impl Watcher {
             (Some(_), [only, ..]) => Disks::Only(*only),
             _ => Disks::Of(&devices),
         };
-        match Live::begin(disks, wanted == Wanted::Everything) {
+        match Live::begin(disks, watcher.no_start, wanted == Wanted::Everything) {
             Ok(live) => watcher.live = Some(live),
             Err(error) => return watcher.without(refusal(&error), wanted),
         }
@@ -154,6 +157,7 @@ impl Watcher {
         }
         let queue = self.machine.is_whole_disk(name).then(|| self.machine.block_queue(name)).flatten();
         let device = queue.filter(|queue| queue.has_requests);
+        self.no_start |= self.live.is_none() && device.is_some_and(|queue| !queue.has_times);
         let device = device.map(|queue| Device { major: queue.major, minor: queue.minor });
         self.devices.insert(name.to_owned(), device);
         device
@@ -176,6 +180,7 @@ impl Watcher {
         {
             return Err(Problem::usage(format!("{} is gone", printable(name))).into());
         }
+        self.forget_gone(&now)?;
         let mut disks = Vec::with_capacity(shown.len());
         for rates in shown {
             let latencies = self.latencies(&rates.name)?;
@@ -202,11 +207,13 @@ impl Watcher {
     fn latencies(&mut self, name: &str) -> Result<Vec<(Op, Latencies)>> {
         let device = self.device(name);
         let (Some(device), Some(live)) = (device, &mut self.live) else { return Ok(Vec::new()) };
-        if self.disk.is_none() {
-            live.add(device)?;
+        if self.disk.is_none() && !live.add(device)? {
+            return Ok(Vec::new());
         }
         let now = live.latencies(device)?;
-        let before = self.latencies.insert(device, now.clone()).unwrap_or_default();
+        let before = self.latencies.insert(device, now.clone());
+        // What a disk finds that was added just now may be of another one, which is gone.
+        let before = if self.before.is_some() { before.unwrap_or_else(|| now.clone()) } else { Vec::new() };
         let since = |(op, latencies): (Op, Latencies)| {
             let earlier = before.iter().find(|(known, _)| *known == op);
             (op, earlier.map_or(latencies.clone(), |(_, earlier)| latencies.since(earlier)))
@@ -214,9 +221,35 @@ impl Watcher {
         Ok(now.into_iter().map(since).collect())
     }
 
+    /// Forgets the disks that are gone: their names and places may come again for others.
+    fn forget_gone(&mut self, now: &Activity) -> Result<()> {
+        self.devices.retain(|name, _| now.disks.iter().any(|disk| disk.name == *name));
+        let known: HashSet<Device> = self.devices.values().copied().flatten().collect();
+        self.latencies.retain(|device, _| known.contains(device));
+        match &mut self.live {
+            Some(live) if self.disk.is_none() => live.keep(|device| known.contains(&device)),
+            _ => Ok(()),
+        }
+    }
+
     fn processes(&mut self, now_ns: u64, seconds: f64) -> Result<Vec<ProcessReading>> {
         let Some(live) = self.live.as_ref().filter(|_| self.has_waits) else { return Ok(Vec::new()) };
-        let all = live.processes()?;
+        let mut all = live.processes()?;
+        // A sync counts while it lasts, and not all at once when it is over.
+        for sync in live.syncs(now_ns)? {
+            let is_its = |of: &&mut Process| of.pid == sync.asker.pid && of.device == sync.device;
+            match all.iter_mut().find(is_its) {
+                Some(process) => process.sync_ns += sync.age_ns,
+                None => all.push(Process {
+                    pid: sync.asker.pid,
+                    device: sync.device,
+                    comm: sync.asker.comm,
+                    cgroup: sync.asker.cgroup,
+                    sync_ns: sync.age_ns,
+                    ..Process::default()
+                }),
+            }
+        }
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds.max(0.001);
         let reading = |process: &Process| {
             // One that was forgotten in between begins at zero again.
@@ -235,7 +268,7 @@ impl Watcher {
         let mut processes = HashMap::with_capacity(all.len());
         for process in all {
             let (key, of) = ((process.pid, process.device), reading(&process));
-            let is_active = of.read + of.written + of.changed + of.syncs > 0.0;
+            let is_active = of.read + of.written + of.changed + of.syncs + of.sync_wait > 0.0;
             let known = self.processes.get(&key);
             let active_ns = if is_active { now_ns } else { known.map_or(0, |known| known.active_ns) };
             processes.insert(key, Known { process, active_ns });

@@ -11,6 +11,8 @@ use rustix::io::{Errno, read};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
+    /// Stop the process, as Ctrl-Z does elsewhere.
+    Suspend,
     Help,
     Pause,
     /// Sort processes by the next column.
@@ -103,6 +105,7 @@ fn actions(bytes: &[u8]) -> Vec<Action> {
         rest = &rest[letter.len_utf8()..];
         match letter {
             '\u{3}' | '\u{4}' => actions.push(Action::Quit),
+            '\u{1a}' => actions.push(Action::Suspend),
             '\t' => actions.push(Action::NextDisk),
             '\r' | '\n' => actions.push(Action::Enter),
             '\u{7f}' | '\u{8}' => actions.push(Action::Erase),

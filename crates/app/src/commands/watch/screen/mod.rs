@@ -6,15 +6,20 @@ mod state;
 mod view;
 
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use qd1_clock as clock;
+use ratatui::backend::Backend as _;
+use rustix::process::Signal;
+use signal_hook::consts::SIGCONT;
 
 use super::args::Pace;
 use super::reading::Watcher;
 use crate::signals::Signals;
+use keys::Action;
 use state::State;
 
 /// Longest wait for a key before signals are looked at.
@@ -42,6 +47,8 @@ pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Resul
 fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut ratatui::DefaultTerminal) -> Result<()> {
     let mut state = State::new(pace.interval_ns, watcher.refused().map(str::to_owned));
     let mut next_ns = clock::now_ns() + FIRST_NS;
+    let is_continued = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGCONT, is_continued.clone()).context("cannot set signal handlers")?;
     let mut drawn_size = terminal.size().context("cannot use the terminal")?;
     let is_over = |state: &State| {
         state.is_over()
@@ -61,8 +68,21 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         }
         let wait = Duration::from_nanos(next_ns.saturating_sub(clock::now_ns())).min(KEY_WAIT);
         for action in keys::typed(wait) {
+            if action == Action::Suspend {
+                let _ = ratatui::try_restore();
+                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+            }
             state.act(action);
             next_ns = next_ns.min(clock::now_ns() + state.interval_ns());
+            has_changed = true;
+        }
+        // In the meantime a shell had the terminal.
+        if is_continued.swap(false, Ordering::Relaxed) {
+            // It takes a terminal for its own until it is restored.
+            let _ = ratatui::try_restore();
+            *terminal = ratatui::try_init().context("cannot use the terminal")?;
+            // Not that of the terminal, which asks where the cursor is, and reads the answer as we read keys.
+            terminal.backend_mut().clear().context("cannot write to the terminal")?;
             has_changed = true;
         }
         let size = terminal.size().context("cannot use the terminal")?;

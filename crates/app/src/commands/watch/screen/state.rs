@@ -143,7 +143,8 @@ impl State {
                 let slower = INTERVALS_NS.into_iter().find(|ns| *ns > self.interval_ns);
                 self.interval_ns = slower.unwrap_or(self.interval_ns);
             }
-            Action::Erase => {}
+            // The one is nothing where no text is typed, the other is done by the loop.
+            Action::Erase | Action::Suspend => {}
         }
     }
 

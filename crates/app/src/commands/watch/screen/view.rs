@@ -100,18 +100,28 @@ fn waiting(reading: &Reading) -> Vec<Line<'static>> {
         disk.map_or_else(|| format!("{}:{}", device.0, device.1), |disk| disk.rates.name.clone())
     };
     let age = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
-    let mut lines: Vec<String> = Vec::new();
+    // Those that wait for the same are one line, with the age of the oldest.
+    let mut groups: Vec<(String, u64, u64)> = Vec::new();
+    let mut wait = |what: String, age_ns: u64| match groups.iter_mut().find(|group| group.0 == what) {
+        Some(group) => group.2 += 1,
+        None => groups.push((what, age_ns, 1)),
+    };
     for request in &reading.requests {
         let place = if request.is_issued { "in the device" } else { "in the queue" };
         let size = if request.bytes > 0 { format!(" of {}", Bytes(u64::from(request.bytes))) } else { String::new() };
         let (op, disk, who) = (request.op.name(), name_of(request.device), name(&request.asker.comm));
-        lines.push(format!("{op}{size} on {disk}: {} {place}, for {who} {}", age(request.age_ns), request.asker.pid));
+        wait(format!("{op}{size} on {disk} {place}, for {who} {}", request.asker.pid), request.age_ns);
     }
     for sync in &reading.syncs {
         let disk = if sync.device == (0, 0) { String::new() } else { format!(" on {}", name_of(sync.device)) };
         let who = name(&sync.asker.comm);
-        lines.push(format!("{}{disk}: {who} {} waits for {}", sync.call, sync.asker.pid, age(sync.age_ns)));
+        wait(format!("{}{disk}, for {who} {}", sync.call, sync.asker.pid), sync.age_ns);
     }
+    let line = |(what, age_ns, count): (String, u64, u64)| {
+        let more = if count > 1 { format!(" (oldest of {count})") } else { String::new() };
+        format!("{}: {what}{more}", age(age_ns))
+    };
+    let mut lines: Vec<String> = groups.into_iter().map(line).collect();
     let more = lines.len().saturating_sub(WAITING_MAX - 1);
     if lines.len() > WAITING_MAX {
         lines.truncate(WAITING_MAX - 1);
@@ -238,7 +248,7 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     let columns = ["/s", "p50", "p99", "p99.9", "max", "device p99", "queue p99"];
     let widths = [7, 8, 8, 8, 8, 10, 10];
     let headings: Vec<(String, usize)> = columns.into_iter().map(str::to_owned).zip(widths).collect();
-    let mut lines = vec![Line::styled(row(&format!("{} latency", printed(&disk.rates.name)), 13, &headings), HEADING)];
+    let mut lines = vec![Line::styled(row(&latency_heading(&printed(&disk.rates.name)), 13, &headings), HEADING)];
     let seconds = state.reading().map_or(1.0, |reading| reading.rates.seconds);
     for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
         let time = |stage: Stage, share: f64| match latencies.quantile_ns(stage, share) {
@@ -264,6 +274,11 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         lines.push(Line::from("no requests"));
     }
     lines
+}
+
+fn latency_heading(disk: &str) -> String {
+    let whole = format!("{disk} latency");
+    if whole.chars().count() <= 13 { whole } else { disk.to_owned() }
 }
 
 fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> {
