@@ -20,7 +20,7 @@ mod throttle;
 mod tool;
 mod zram;
 
-pub use loops::Loop;
+pub use loops::{Loop, QueueSetting};
 pub use mounts::{Mount, Mounted};
 pub use places::{fill_device, make_file, open_dir, open_up, quiet_dir, takes_direct, temp_dir};
 pub use signals::{as_root, catch_signals, interrupted, need_root};

@@ -89,6 +89,20 @@ impl Loop {
         Ok(this)
     }
 
+    /// Sets a file of its queue in sysfs, such as `iostats`, until the guard is dropped: the number of a loop device keeps
+    /// such settings for whoever has it next.
+    ///
+    /// # Errors
+    /// If it cannot be read or set.
+    pub fn set_queue(&self, setting: &str, value: &str) -> Result<QueueSetting, Unavailable> {
+        let name = self.path().trim_start_matches("/dev/");
+        let path = Path::new("/sys/block").join(name).join("queue").join(setting);
+        let before = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let guard = QueueSetting { path, before };
+        fs::write(&guard.path, value).with_context(|| format!("cannot write {}", guard.path.display()))?;
+        Ok(guard)
+    }
+
     /// Makes a filesystem of this kind.
     ///
     /// # Errors
@@ -154,6 +168,18 @@ impl Loop {
             fs::read(&self.file)
         };
         read().expect("a device of our own can be read")
+    }
+}
+
+/// Sets a queue back when it is dropped.
+pub struct QueueSetting {
+    path: PathBuf,
+    before: String,
+}
+
+impl Drop for QueueSetting {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
     }
 }
 

@@ -2,7 +2,6 @@
 //! its requests. bpftrace does it twice: as bcc's biolatency does (a stamp at issue, in a hash table), and by reading the
 //! stamps that the kernel keeps.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -84,8 +83,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     for (name, least) in WATCHERS {
         // The kernel keeps the moment of issue only where something on the queue asks for it, as wbt does.
         let wbt_us = if name.ends_with("wbt off") { "0" } else { "2000" };
-        fs::write(format!("/sys/block/{}/queue/wbt_lat_usec", disk.path().trim_start_matches("/dev/")), wbt_us)
-            .context("cannot set wbt_lat_usec")?;
+        let _wbt = disk.set_queue("wbt_lat_usec", wbt_us)?;
         let watched = || {
             let _watcher = watcher(name, &qd1, disk.path(), dir.path())?;
             std::thread::sleep(BEGINS);

@@ -171,6 +171,32 @@ fn an_ordinary_user_sees_the_counters_and_why_there_is_no_more() {
     assert_eq!(screen.ended(), "0");
 }
 
+/// Cause: without iostats, the kernel leaves the stamp of an earlier request, and latencies grew by the second.
+#[test]
+fn a_stamp_of_an_earlier_request_is_not_taken_for_one() {
+    or_skip!(needs());
+    let disk = or_skip!(Loop::new(16 << 20, &[]));
+    let read = || tool("dd", &["of=/dev/null", "bs=4k", "iflag=direct", "status=none", &format!("if={}", disk.path())]);
+    read().unwrap();
+    let name = disk.path().trim_start_matches("/dev/");
+    let _settings =
+        [("wbt_lat_usec", "0"), ("iostats", "0")].map(|(setting, value)| disk.set_queue(setting, value).unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    let mut watch = Command::new(qd1());
+    watch.args(["watch", name, "--latencies", "--json", "--batch", "1", "3"]);
+    let mut watch = Running::start(watch);
+    let mut lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    lines.next().expect("it begins").unwrap();
+    read().unwrap();
+    let reports = lines.map(|line| line.unwrap().parse::<Value>().unwrap());
+    let totals: Vec<Value> = reports.map(|report| report["disk"][0]["latency"]["read"]["total"].clone()).collect();
+    let count: u64 = totals.iter().map(|total| total["count"].as_u64().unwrap_or(0)).sum();
+    assert!(count >= 4000, "{totals:?}");
+    // Two seconds or more, each of them, when it was wrong.
+    let medians: Vec<u64> = totals.iter().filter_map(|total| total["p50_ns"].as_u64()).collect();
+    assert!(medians.iter().all(|ns| *ns < 1_000_000_000), "{medians:?}");
+}
+
 #[test]
 fn latencies_are_those_of_the_requests() {
     or_skip!(needs());
