@@ -7,12 +7,14 @@
 
 mod capture;
 mod event;
+mod latencies;
 mod live;
 mod program;
 mod split;
 
 pub use capture::{Capture, Counts};
 pub use event::{Asker, COMM, Dirtied, Event, Op, Released, Request, Sync};
-pub use live::{Disks, InFlight, Latencies, Live, Process, Stage, SyncUnderWay};
+pub use latencies::{Latencies, Stage};
+pub use live::{Disks, InFlight, Live, Process, SyncUnderWay};
 pub use program::Device;
 pub use split::{Other, Part, Split, Syncs};

@@ -2,6 +2,7 @@
 
 mod heatmap;
 mod keys;
+mod names;
 mod state;
 mod view;
 

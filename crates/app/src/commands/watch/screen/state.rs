@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::heatmap::Heatmap;
 use super::keys::{Action, meaning};
+use super::names::name;
 use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 
 /// Intervals between readings, ns.
@@ -198,9 +199,8 @@ impl State {
 
     /// Returns the processes that are shown, in their order.
     pub(super) fn processes(&self) -> Vec<&ProcessReading> {
-        let has = |process: &&ProcessReading| {
-            self.filter.is_empty() || super::view::name(&process.process.comm).contains(&self.filter)
-        };
+        let has =
+            |process: &&ProcessReading| self.filter.is_empty() || name(&process.process.comm).contains(&self.filter);
         let mut processes: Vec<&ProcessReading> = self.on_shown_disk().filter(has).collect();
         processes.sort_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
         processes

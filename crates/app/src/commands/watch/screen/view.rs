@@ -1,10 +1,8 @@
 //! What stands where on the screen.
 
-use std::borrow::Cow;
-
 use qd1_model::units::{Bytes, format_count, format_ns, format_span_ns};
 use qd1_probe::activity::DiskRates;
-use qd1_trace::{COMM, Stage};
+use qd1_trace::Stage;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -13,8 +11,8 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::heatmap::Drawn;
 use super::keys::HELP;
+use super::names::{name, printed};
 use super::state::{Sort, State};
-use crate::commands::trace::is_narrow;
 use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 
 /// Lines of what has been waiting for long, at most.
@@ -355,18 +353,4 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     ]);
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
-}
-
-/// Returns the name of a thread as a terminal can show it.
-pub(super) fn name(comm: &[u8; COMM]) -> String {
-    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(COMM);
-    printed(&String::from_utf8_lossy(&comm[..end])).into_owned()
-}
-
-fn printed(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_narrow) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect())
-    }
 }
