@@ -12,11 +12,12 @@ typedef unsigned long long u64;
 #define SEC(name) __attribute__((section(name), used))
 #define uint(name, value) int(*name)[value]
 #define type(name, value) value *name
+#define barrier() __asm__ volatile("" ::: "memory")
 #define always_inline inline __attribute__((always_inline))
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
 enum { ANY = 0, NO_EXIST = 1 };
-/* The reader looks fifty times a second. */
+/* The reader looks when it wants to. */
 enum { NO_WAKEUP = 1 };
 enum { OP_FLUSH = 2, OP_MASK = 0xff };
 

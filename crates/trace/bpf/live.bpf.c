@@ -58,7 +58,6 @@ struct on_its_way {
 	u64 rq; /* 0: none */
 	u64 start_ns;
 	u64 issue_ns; /* 0 where the device has not got it */
-	u64 sector;
 	u32 bytes;
 	u32 device;
 	u32 flags;
@@ -67,7 +66,7 @@ struct on_its_way {
 };
 
 /* In one of two places, by disk, queue and tag. A third request with the same makes the first one forgotten. */
-enum { IN_FLIGHT_MAX = 1 << 14 };
+enum { IN_FLIGHT_BITS = 14, IN_FLIGHT_MAX = 1 << IN_FLIGHT_BITS };
 struct {
 	uint(type, MAP_ARRAY);
 	uint(max_entries, IN_FLIGHT_MAX);
@@ -130,7 +129,7 @@ static always_inline struct on_its_way *find(struct request *rq, u32 place, int 
 	struct request___more *more = (struct request___more *)rq;
 	u32 tag = more->internal_tag >= 0 ? more->internal_tag : more->tag;
 	u32 queue = more->mq_hctx ? more->mq_hctx->queue_num : 0;
-	u32 at = (tag + (queue << 8) + (place << 10)) % IN_FLIGHT_MAX, other = at ^ IN_FLIGHT_MAX / 2;
+	u32 at = (tag + (queue << 12) + (place << 24)) * 2654435761u >> (32 - IN_FLIGHT_BITS), other = at ^ 1;
 	struct on_its_way *first = map_lookup(&in_flight, &at), *second;
 	if (!first || first->rq == (u64)rq)
 		return first;
@@ -174,6 +173,13 @@ static always_inline u32 op_of(u32 flags)
 	return op <= OP_DISCARD ? op : OTHER;
 }
 
+static always_inline void describe(struct on_its_way *it, struct request *rq, u32 disk)
+{
+	it->bytes = rq->__data_len;
+	it->device = disk;
+	it->flags = rq->cmd_flags;
+}
+
 /* Somebody asked: in the context of who did (from 6.5 on). */
 SEC("tp_btf/block_io_start")
 int io_start(u64 *context)
@@ -185,14 +191,15 @@ int io_start(u64 *context)
 	struct on_its_way *it = find(rq, place, 1);
 	if (!it)
 		return 0;
-	it->rq = (u64)rq;
+	/* `scan` on another processor finds it last. */
+	it->rq = 0;
+	barrier();
 	it->start_ns = ktime_get_ns();
 	it->issue_ns = 0;
-	it->sector = rq->__sector;
-	it->bytes = rq->__data_len;
-	it->device = disk;
-	it->flags = rq->cmd_flags;
+	describe(it, rq, disk);
 	ask_who(&it->who);
+	barrier();
+	it->rq = (u64)rq;
 	return 0;
 }
 
@@ -207,16 +214,18 @@ int rq_issue(u64 *context)
 	struct on_its_way *it = find(rq, place, 1);
 	if (!it)
 		return 0;
-	if (it->rq != (u64)rq) {
-		it->rq = (u64)rq;
+	int is_known = it->rq == (u64)rq;
+	it->rq = 0;
+	barrier();
+	if (!is_known) {
 		it->start_ns = 0;
-		it->sector = rq->__sector;
-		it->bytes = rq->__data_len;
-		it->device = disk;
-		it->flags = rq->cmd_flags;
 		ask_who(&it->who);
 	}
+	/* It may have grown since somebody asked. */
+	describe(it, rq, disk);
 	it->issue_ns = ktime_get_ns();
+	barrier();
+	it->rq = (u64)rq;
 	return 0;
 }
 
@@ -227,6 +236,7 @@ static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes
 		return;
 	/* It may have become another program since. */
 	__builtin_memcpy(process->comm, it->who.comm, sizeof(process->comm));
+	process->cgroup = it->who.cgroup;
 	__sync_fetch_and_add(&process->requests, 1);
 	if (op == READ)
 		__sync_fetch_and_add(&process->read_bytes, bytes);
@@ -265,18 +275,18 @@ int rq_complete(u64 *context)
 	struct latencies *of = map_lookup(&latencies, &key);
 	if (!of)
 		return 0;
-	/* One that was asked for before anybody took the time. */
-	if (!start)
-		start = issue ? issue : now;
-	u64 total = now > start ? now - start : 0;
 	of->bytes += bytes;
-	add(of->buckets[TOTAL], total);
-	if (!issue) {
+	if (!issue)
 		of->unstamped += 1;
-		return 0;
-	}
-	add(of->buckets[DEVICE], now > issue ? now - issue : 0);
-	add(of->buckets[QUEUE], issue > start ? issue - start : 0);
+	else
+		add(of->buckets[DEVICE], now > issue ? now - issue : 0);
+	if (issue && start)
+		add(of->buckets[QUEUE], issue > start ? issue - start : 0);
+	/* Where nobody took the time at which it was made, it is known from its issue on. */
+	if (!start)
+		start = issue;
+	if (start)
+		add(of->buckets[TOTAL], now > start ? now - start : 0);
 	return 0;
 }
 

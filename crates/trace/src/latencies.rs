@@ -74,15 +74,6 @@ impl Latencies {
         }
     }
 
-    /// Adds another's requests.
-    pub fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.unstamped += other.unstamped;
-        for (stage, added) in self.buckets.iter_mut().zip(&other.buckets) {
-            stage.iter_mut().zip(added).for_each(|(all, added)| *all += added);
-        }
-    }
-
     /// Returns how many requests have this part of their time known.
     #[must_use]
     pub fn count(&self, stage: Stage) -> u64 {

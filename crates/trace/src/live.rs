@@ -41,8 +41,6 @@ pub struct InFlight {
     pub is_issued: bool,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
-    /// First sector of 512 bytes on the disk.
-    pub sector: u64,
     /// Bytes; 0 of a flush.
     pub bytes: u32,
     /// What it does.
@@ -60,8 +58,6 @@ pub struct SyncUnderWay {
     pub age_ns: u64,
     /// Name of the call; `write` for each that writes.
     pub call: &'static str,
-    /// Inode of the file.
-    pub inode: u64,
     /// Major and minor number of the disk; zeros where the filesystem has several.
     pub device: (u32, u32),
 }
@@ -73,7 +69,7 @@ pub struct Process {
     pub pid: u32,
     /// Major and minor number of the disk; zeros where the filesystem has several.
     pub device: (u32, u32),
-    /// Name of the thread that was seen first, up to the first zero.
+    /// Name of the thread that asked for something last, up to the first zero.
     pub comm: [u8; COMM],
     /// Control group (v2), by inode; 0 without one.
     pub cgroup: u64,
@@ -184,12 +180,6 @@ impl Live {
         Ok(())
     }
 
-    /// Returns true if a program records when the device gets requests, and false if the kernel itself keeps that.
-    #[must_use]
-    pub const fn stamps_issue(&self) -> bool {
-        self.stamps_issue
-    }
-
     /// Returns the latencies of a disk since the capture began, for each operation that it had; none if it is not recorded.
     ///
     /// # Errors
@@ -202,7 +192,7 @@ impl Live {
         for (at, op) in OPS.into_iter().enumerate() {
             let counted = map.get(&(place * OPS.len() as u32 + at as u32), 0)?;
             let latencies = Latencies::sum(counted.iter());
-            if latencies.count(Stage::Total) > 0 {
+            if latencies.count(Stage::Total) + latencies.unstamped > 0 {
                 all.push((op, latencies));
             }
         }
@@ -230,6 +220,10 @@ impl Live {
                 all.extend(in_flight(&item, now_ns));
             }
         }
+        // A disk that is gone has no requests, whatever is left of them.
+        all.retain(|request: &InFlight| {
+            self.places.contains_key(&Device { major: request.device.0, minor: request.device.1 })
+        });
         all.sort_by_key(|request: &InFlight| std::cmp::Reverse(request.age_ns));
         Ok(all)
     }
@@ -241,22 +235,21 @@ impl Live {
     pub fn syncs(&self, now_ns: u64) -> Result<Vec<SyncUnderWay>> {
         let map = self.bpf.map("syncs").context("the program has no syncs")?;
         let map: HashMap<_, u32, [u64; 8]> = HashMap::try_from(map)?;
-        let of = |(_, [start_ns, _, inode, rest, cgroup, ids, name @ ..]): (u32, [u64; 8])| {
+        let of = |[start_ns, _, _, rest, cgroup, ids, name @ ..]: [u64; 8]| {
             let ([call, device], [pid, tid]) = (halves(rest), halves(ids));
             SyncUnderWay {
                 asker: Asker { pid, tid, comm: comm(name), cgroup, is_kernels: false },
                 age_ns: now_ns.saturating_sub(start_ns),
                 call: call_name(call),
-                inode,
                 device: (device >> 20, device & 0xf_ffff),
             }
         };
-        let mut all: Vec<SyncUnderWay> = map.iter().filter_map(Result::ok).map(of).collect();
+        let mut all: Vec<SyncUnderWay> = entries(&map).into_values().map(of).collect();
         all.sort_by_key(|sync| std::cmp::Reverse(sync.age_ns));
         Ok(all)
     }
 
-    /// Returns the processes that had I/O since the capture began, each once for each disk; of many, those that had some last.
+    /// Returns the processes that had I/O since the capture began, each once for each disk; of too many, the most recent.
     ///
     /// # Errors
     /// When the kernel does not say.
@@ -280,9 +273,18 @@ impl Live {
                 longest_sync_ns,
             }
         };
-        Ok(map.iter().filter_map(Result::ok).map(of).collect())
+        Ok(entries(&map).into_iter().map(of).collect())
     }
 }
+
+/// Returns the entries of a table that changes meanwhile: each once, although the kernel begins again where the last one that
+/// it returned is gone.
+fn entries<K: aya::Pod + Eq + std::hash::Hash, V: aya::Pod>(map: &HashMap<&MapData, K, V>) -> Places<K, V> {
+    map.iter().take(ENTRIES_MAX).filter_map(Result::ok).collect()
+}
+
+/// Entries of a table that are read at most.
+const ENTRIES_MAX: usize = 32_768;
 
 /// Both halves of a word, the one that comes first in memory first.
 fn halves(word: u64) -> [u32; 2] {
@@ -298,17 +300,16 @@ fn comm(words: [u64; 2]) -> [u8; COMM] {
 
 /// Reads a `struct on_its_way`; `None` for one of another length.
 fn in_flight(bytes: &[u8], now_ns: u64) -> Option<InFlight> {
-    let bytes: &[u8; 80] = bytes.try_into().ok()?;
+    let bytes: &[u8; 72] = bytes.try_into().ok()?;
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let [start_ns, issue_ns, sector, cgroup] = [8, 16, 24, 48].map(u64_at);
-    let [size, device, flags, pid, tid] = [32, 36, 40, 56, 60].map(u32_at);
-    let comm = bytes[64..64 + COMM].try_into().expect("as long as a name");
+    let [start_ns, issue_ns, cgroup] = [8, 16, 40].map(u64_at);
+    let [size, device, flags, pid, tid] = [24, 28, 32, 48, 52].map(u32_at);
+    let comm = bytes[56..56 + COMM].try_into().expect("as long as a name");
     Some(InFlight {
         age_ns: now_ns.saturating_sub(if start_ns == 0 { issue_ns } else { start_ns }),
         is_issued: issue_ns != 0,
         device: (device >> 20, device & 0xf_ffff),
-        sector,
         bytes: size,
         op: op_of(flags),
         asker: Asker { pid, tid, comm, cgroup, is_kernels: false },

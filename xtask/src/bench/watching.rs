@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use qd1_lab::{Loop, Terminal, cmd};
 
 use super::ours::{Job, Stop};
@@ -43,7 +43,16 @@ const WATCHERS: [(&str, Option<f64>); 7] = [
 /// Someone who watches, until it is dropped.
 enum Watcher {
     Process(Child),
-    Screen { _terminal: Terminal },
+    Screen { terminal: Terminal },
+}
+
+impl Watcher {
+    fn is_watching(&mut self) -> Result<bool> {
+        match self {
+            Self::Process(child) => Ok(child.try_wait()?.is_none()),
+            Self::Screen { terminal } => Ok(terminal.screen()?.contains("Device")),
+        }
+    }
 }
 
 impl Drop for Watcher {
@@ -85,9 +94,11 @@ pub(super) fn run(args: &Args) -> Result<Table> {
         let wbt_us = if name.ends_with("wbt off") { "0" } else { "2000" };
         let _wbt = disk.set_queue("wbt_lat_usec", wbt_us)?;
         let watched = || {
-            let _watcher = watcher(name, &qd1, disk.path(), dir.path())?;
+            let mut watcher = watcher(name, &qd1, disk.path(), dir.path())?;
             std::thread::sleep(BEGINS);
-            fio::run(&job)
+            let figures = fio::run(&job)?;
+            ensure!(watcher.is_watching()?, "{name} did not watch to the end");
+            Ok(figures)
         };
         let pairs = in_turn(args.rounds, || fio::run(&job), watched)?;
         let iops = pairs.iter().map(|(nobody, watched)| (nobody.iops, watched.iops));
@@ -110,7 +121,7 @@ fn watcher(name: &str, qd1: &Path, disk: &str, dir: &Path) -> Result<Watcher> {
         "bpftrace, stamps" => bpftrace(STAMPS),
         _ => {
             let script = format!("{} watch {disk}", qd1.display());
-            return Ok(Watcher::Screen { _terminal: Terminal::new(dir, [80, 24], &script)? });
+            return Ok(Watcher::Screen { terminal: Terminal::new(dir, [80, 24], &script)? });
         }
     };
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -12,13 +12,18 @@ pub(super) fn line(object: &impl Serialize) -> String {
 }
 
 /// Whether a letter takes one column of any terminal.
-pub(crate) fn is_narrow(letter: char) -> bool {
+fn is_narrow(letter: char) -> bool {
     letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 
-/// Returns the name of a thread with letters of one column only.
+/// Returns a text with letters of one column only.
+pub(crate) fn narrow(text: &str) -> String {
+    text.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect()
+}
+
+/// Returns the name of a thread as a terminal can show it.
 pub(super) fn shown_name(asker: &Asker) -> String {
-    asker.name().chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect()
+    narrow(&asker.name())
 }
 
 /// Appends a time in ms, with three digits after the point, aligned to the right.

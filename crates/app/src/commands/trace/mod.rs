@@ -10,7 +10,7 @@ mod slow;
 mod syncs;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
-pub(crate) use columns::is_narrow;
+pub(crate) use columns::narrow;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

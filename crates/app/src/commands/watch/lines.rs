@@ -72,7 +72,9 @@ fn push_latencies(text: &mut String, disks: &[DiskReading]) {
     }
     text.push('\n');
     for disk in disks {
-        for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
+        for (op, latencies) in
+            disk.latencies.iter().flatten().filter(|(_, latencies)| latencies.count(Stage::Total) > 0)
+        {
             let _ = write!(text, "{:<13} {:<8} {:>9}", disk.rates.name, op.name(), latencies.count(Stage::Total));
             for (stage, share) in COLUMNS {
                 let _ = match latencies.quantile_ns(stage, share) {
@@ -143,7 +145,7 @@ fn json(DiskReading { rates: disk, latencies, .. }: &DiskReading) -> Value {
     add("f_await".to_owned(), disk.flushes.await_ms);
     add("aqu-sz".to_owned(), disk.in_flight);
     add("util".to_owned(), disk.busy);
-    if !latencies.is_empty() {
+    if let Some(latencies) = latencies {
         let by_op = latencies.iter().map(|(op, latencies)| (op.name().to_owned(), json_of(latencies)));
         object.insert("latency".to_owned(), Value::Object(by_op.collect()));
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use anyhow::{Result, bail};
 use qd1_clock as clock;
 use qd1_model::{Problem, printable};
-use qd1_probe::Machine;
 use qd1_probe::activity::{Activity, DiskRates, Rates};
+use qd1_probe::{BlockQueue, Machine};
 use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, Process, SyncUnderWay};
 
 use crate::bpf::refusal;
@@ -38,10 +38,12 @@ pub(super) struct Reading {
 /// A disk.
 pub(super) struct DiskReading {
     pub(super) rates: DiskRates,
-    /// Major and minor number, where it has a queue of requests.
+    /// Major and minor number.
     pub(super) numbers: Option<(u32, u32)>,
-    /// By operation.
-    pub(super) latencies: Vec<(Op, Latencies)>,
+    /// Whether it has a queue of requests, or passes them on.
+    pub(super) has_queue: bool,
+    /// By operation; `None` where they are not recorded.
+    pub(super) latencies: Option<Vec<(Op, Latencies)>>,
 }
 
 /// What a process did on a disk, per second.
@@ -82,7 +84,7 @@ pub(super) struct Watcher {
     has_waits: bool,
     /// Why there are no latencies, where they are wanted.
     refused: Option<String>,
-    devices: HashMap<String, Option<Device>>,
+    queues: HashMap<String, Option<BlockQueue>>,
     /// Whether the kernel does not keep when requests of some disk were made.
     no_start: bool,
     before: Option<Activity>,
@@ -105,7 +107,7 @@ impl Watcher {
             live: None,
             has_waits: wanted == Wanted::Everything,
             refused: None,
-            devices: HashMap::new(),
+            queues: HashMap::new(),
             no_start: false,
             before: None,
             latencies: HashMap::new(),
@@ -118,18 +120,29 @@ impl Watcher {
         }
         let names: Vec<String> = match &watcher.disk {
             Some(name) => vec![name.clone()],
-            None => watcher.machine.activity().rates(None).disks.into_iter().map(|disk| disk.name).collect(),
+            None => {
+                // There may be more disks than places: those in use come first.
+                let mut disks = watcher.machine.activity().rates(None).disks;
+                disks.sort_by_key(|disk| !disk.is_used);
+                disks.into_iter().map(|disk| disk.name).collect()
+            }
         };
         let devices: Vec<Device> = names.iter().filter_map(|name| watcher.device(name)).collect();
         let disks = match (&watcher.disk, &devices[..]) {
             (Some(name), []) => {
-                let reason = format!("{} passes its requests on and has no latencies of its own", printable(name));
+                let reason = format!("{} passes its requests on; name a disk below it", printable(name));
                 return watcher.without(reason, wanted);
             }
             (Some(_), [only, ..]) => Disks::Only(*only),
             _ => Disks::Of(&devices),
         };
-        match Live::begin(disks, watcher.no_start, wanted == Wanted::Everything) {
+        let begun = Live::begin(disks, watcher.no_start, watcher.has_waits).or_else(|error| {
+            // Some kernels allow the one program and not the others.
+            let live = if watcher.has_waits { Live::begin(disks, watcher.no_start, false) } else { Err(error) };
+            watcher.has_waits = false;
+            live
+        });
+        match begun {
             Ok(live) => watcher.live = Some(live),
             Err(error) => return watcher.without(refusal(&error), wanted),
         }
@@ -150,17 +163,22 @@ impl Watcher {
         self.refused.as_deref()
     }
 
-    /// Returns the numbers of a whole disk that has a queue of requests.
-    fn device(&mut self, name: &str) -> Option<Device> {
-        if let Some(known) = self.devices.get(name) {
+    /// Returns the numbers and the queue of a whole disk.
+    fn queue(&mut self, name: &str) -> Option<BlockQueue> {
+        if let Some(known) = self.queues.get(name) {
             return *known;
         }
         let queue = self.machine.is_whole_disk(name).then(|| self.machine.block_queue(name)).flatten();
-        let device = queue.filter(|queue| queue.has_requests);
-        self.no_start |= self.live.is_none() && device.is_some_and(|queue| !queue.has_times);
-        let device = device.map(|queue| Device { major: queue.major, minor: queue.minor });
-        self.devices.insert(name.to_owned(), device);
-        device
+        self.no_start |= self.live.is_none() && queue.is_some_and(|queue| queue.has_requests && !queue.has_times);
+        self.queues.insert(name.to_owned(), queue);
+        queue
+    }
+
+    /// Returns the numbers of a disk whose latencies can be recorded.
+    fn device(&mut self, name: &str) -> Option<Device> {
+        // Of one that came later, the stamps of earlier requests would be taken for its own.
+        let queue = self.queue(name).filter(|queue| queue.has_requests)?;
+        (queue.has_times || self.no_start).then_some(Device { major: queue.major, minor: queue.minor })
     }
 
     /// Reads the counters, since those of the reading before or, for the first, since the machine started.
@@ -184,8 +202,10 @@ impl Watcher {
         let mut disks = Vec::with_capacity(shown.len());
         for rates in shown {
             let latencies = self.latencies(&rates.name)?;
-            let numbers = self.device(&rates.name).map(|device| (device.major, device.minor));
-            disks.push(DiskReading { rates, numbers, latencies });
+            let queue = self.queue(&rates.name);
+            let numbers = queue.map(|queue| (queue.major, queue.minor));
+            let has_queue = queue.is_none_or(|queue| queue.has_requests);
+            disks.push(DiskReading { rates, numbers, has_queue, latencies });
         }
         let processes = self.processes(now.at_ns, rates.seconds)?;
         let at_ns = clock::now_ns();
@@ -195,7 +215,11 @@ impl Watcher {
         }
         let (mut requests, mut syncs) = (Vec::new(), Vec::new());
         if let Some(live) = self.live.as_mut().filter(|_| self.has_waits) {
-            requests = live.in_flight(at_ns, LONG_NS)?;
+            match live.in_flight(at_ns, LONG_NS) {
+                Ok(found) => requests = found,
+                // The counters and latencies go on.
+                Err(_) => self.has_waits = false,
+            }
             syncs = live.syncs(at_ns)?;
             syncs.retain(|sync| sync.age_ns >= LONG_NS);
         }
@@ -204,11 +228,11 @@ impl Watcher {
         Ok(Reading { now, rates, disks, processes, cgroups, requests, syncs })
     }
 
-    fn latencies(&mut self, name: &str) -> Result<Vec<(Op, Latencies)>> {
+    fn latencies(&mut self, name: &str) -> Result<Option<Vec<(Op, Latencies)>>> {
         let device = self.device(name);
-        let (Some(device), Some(live)) = (device, &mut self.live) else { return Ok(Vec::new()) };
+        let (Some(device), Some(live)) = (device, &mut self.live) else { return Ok(None) };
         if self.disk.is_none() && !live.add(device)? {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let now = live.latencies(device)?;
         let before = self.latencies.insert(device, now.clone());
@@ -218,13 +242,14 @@ impl Watcher {
             let earlier = before.iter().find(|(known, _)| *known == op);
             (op, earlier.map_or(latencies.clone(), |(_, earlier)| latencies.since(earlier)))
         };
-        Ok(now.into_iter().map(since).collect())
+        Ok(Some(now.into_iter().map(since).collect()))
     }
 
     /// Forgets the disks that are gone: their names and places may come again for others.
     fn forget_gone(&mut self, now: &Activity) -> Result<()> {
-        self.devices.retain(|name, _| now.disks.iter().any(|disk| disk.name == *name));
-        let known: HashSet<Device> = self.devices.values().copied().flatten().collect();
+        self.queues.retain(|name, _| now.disks.iter().any(|disk| disk.name == *name));
+        let of = |queue: &BlockQueue| Device { major: queue.major, minor: queue.minor };
+        let known: HashSet<Device> = self.queues.values().flatten().map(of).collect();
         self.latencies.retain(|device, _| known.contains(device));
         match &mut self.live {
             Some(live) if self.disk.is_none() => live.keep(|device| known.contains(&device)),
@@ -254,7 +279,11 @@ impl Watcher {
         let reading = |process: &Process| {
             // One that was forgotten in between begins at zero again.
             let known = self.processes.get(&(process.pid, process.device)).map(|known| known.process);
-            let before = known.filter(|before| before.requests <= process.requests).unwrap_or_default();
+            let is_same = |before: &Process| {
+                let is_more = |of: fn(&Process) -> u64| of(before) <= of(process);
+                is_more(|of| of.requests) && is_more(|of| of.syncs) && is_more(|of| of.changed_bytes)
+            };
+            let before = known.filter(is_same).unwrap_or_default();
             ProcessReading {
                 process: *process,
                 read: rate(process.read_bytes, before.read_bytes),
@@ -268,6 +297,11 @@ impl Watcher {
         let mut processes = HashMap::with_capacity(all.len());
         for process in all {
             let (key, of) = ((process.pid, process.device), reading(&process));
+            // One that ended between the two tables is in neither: its time is not counted a second time.
+            let counted_ns = self.processes.get(&key).map_or(0, |known| known.process.sync_ns);
+            let is_same = self.processes.get(&key).is_some_and(|known| known.process.syncs <= process.syncs);
+            let sync_ns = if is_same { process.sync_ns.max(counted_ns) } else { process.sync_ns };
+            let process = Process { sync_ns, ..process };
             let is_active = of.read + of.written + of.changed + of.syncs + of.sync_wait > 0.0;
             let known = self.processes.get(&key);
             let active_ns = if is_active { now_ns } else { known.map_or(0, |known| known.active_ns) };

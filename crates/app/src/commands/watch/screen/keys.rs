@@ -64,8 +64,9 @@ pub(super) const fn meaning(letter: char) -> Option<Action> {
     })
 }
 
-/// Waits for keys, but no longer than `wait`, and returns what they ask for; to quit where the terminal is gone.
-pub(super) fn typed(wait: Duration) -> Vec<Action> {
+/// Waits for keys, but no longer than `wait`, and returns what they ask for; to quit where the terminal is gone. `unfinished`
+/// keeps the beginning of a sequence whose end has not come yet.
+pub(super) fn typed(wait: Duration, unfinished: &mut Vec<u8>) -> Vec<Action> {
     let stdin = std::io::stdin();
     let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
     let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
@@ -80,26 +81,33 @@ pub(super) fn typed(wait: Duration) -> Vec<Action> {
     let mut bytes = [0; 256];
     match read(&stdin, &mut bytes) {
         Ok(0) => vec![Action::Quit],
-        Ok(length) => actions(&bytes[..length]),
+        Ok(length) => {
+            unfinished.extend_from_slice(&bytes[..length]);
+            let (actions, rest) = actions(unfinished);
+            *unfinished = rest;
+            actions
+        }
         Err(Errno::INTR | Errno::AGAIN) => Vec::new(),
         Err(_) => vec![Action::Quit],
     }
 }
 
-/// Returns what the bytes of a terminal in raw mode ask for.
-fn actions(bytes: &[u8]) -> Vec<Action> {
+/// Returns what the bytes of a terminal in raw mode ask for, and those of a sequence that has no end yet.
+fn actions(bytes: &[u8]) -> (Vec<Action>, Vec<u8>) {
     let text = String::from_utf8_lossy(bytes);
     let (mut rest, mut actions) = (&*text, Vec::new());
     while let Some(letter) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("\u{1b}[").or_else(|| rest.strip_prefix("\u{1b}O")) {
             // A sequence ends with its first letter.
-            let end = after.find(|letter: char| letter.is_ascii_alphabetic() || letter == '~');
-            match end.map(|end| &after[..=end]) {
-                Some("A" | "Z") => actions.push(Action::PreviousDisk),
-                Some("B") => actions.push(Action::NextDisk),
+            let Some(end) = after.find(|letter: char| letter.is_ascii_alphabetic() || letter == '~') else {
+                return (actions, rest.bytes().take(SEQUENCE_MAX).collect());
+            };
+            match &after[..=end] {
+                "A" | "Z" => actions.push(Action::PreviousDisk),
+                "B" => actions.push(Action::NextDisk),
                 _ => {}
             }
-            rest = end.map_or("", |end| &after[end + 1..]);
+            rest = &after[end + 1..];
             continue;
         }
         rest = &rest[letter.len_utf8()..];
@@ -114,8 +122,11 @@ fn actions(bytes: &[u8]) -> Vec<Action> {
             _ => {}
         }
     }
-    actions
+    (actions, Vec::new())
 }
+
+/// Longest beginning of a sequence that is kept.
+const SEQUENCE_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -123,15 +134,16 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_terminals_send_them() {
-        assert_eq!(actions(b"q"), [Action::Letter('q')]);
+        let all = |bytes: &[u8]| actions(bytes).0;
+        assert_eq!(all(b"q"), [Action::Letter('q')]);
         assert_eq!(
-            actions(b"\x1b[A\x1b[B\x1bOB\x1b[Z\t"),
+            all(b"\x1b[A\x1b[B\x1bOB\x1b[Z\t"),
             [Action::PreviousDisk, Action::NextDisk, Action::NextDisk, Action::PreviousDisk, Action::NextDisk]
         );
-        assert_eq!(actions(b"\x1b"), [Action::Escape]);
-        assert_eq!(actions(b"\x03"), [Action::Quit]);
-        assert_eq!(actions("\u{e9}\x7f\r".as_bytes()), [Action::Letter('\u{e9}'), Action::Erase, Action::Enter]);
-        // A delete key, a mouse, an end in the middle: nothing, and nothing of it is text.
-        assert_eq!(actions(b"\x1b[3~\x1b[<0;1;1M\x1b["), []);
+        assert_eq!(all(b"\x1b"), [Action::Escape]);
+        assert_eq!(all(b"\x03"), [Action::Quit]);
+        assert_eq!(all("\u{e9}\x7f\r".as_bytes()), [Action::Letter('\u{e9}'), Action::Erase, Action::Enter]);
+        // A delete key, a mouse: nothing, and nothing of it is text.
+        assert_eq!(actions(b"\x1b[3~\x1b[<0;1;1M\x1b["), (vec![], b"\x1b[".to_vec()), "the rest comes later");
     }
 }

@@ -35,7 +35,7 @@ const FIRST_NS: u64 = 300_000_000;
 pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Result<ExitCode> {
     stay_in_memory();
     watcher.read()?;
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
+    let mut terminal = init()?;
     let shown = show(pace, watcher, signals, &mut terminal);
     // A terminal that is gone needs no restoring.
     let _ = ratatui::try_restore();
@@ -50,13 +50,9 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
     let mut next_ns = clock::now_ns() + FIRST_NS;
     let is_continued = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGCONT, is_continued.clone()).context("cannot set signal handlers")?;
+    let mut unfinished = Vec::new();
     let mut drawn_size = terminal.size().context("cannot use the terminal")?;
-    let is_over = |state: &State| {
-        state.is_over()
-            || signals.stop().load(Ordering::Relaxed)
-            || pace.count.is_some_and(|count| state.readings() >= count)
-    };
-    while !is_over(&state) {
+    while !state.is_over() && !signals.stop().load(Ordering::Relaxed) {
         let now_ns = clock::now_ns();
         let mut has_changed = false;
         if now_ns >= next_ns {
@@ -68,10 +64,12 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
             next_ns = now_ns + state.interval_ns();
         }
         let wait = Duration::from_nanos(next_ns.saturating_sub(clock::now_ns())).min(KEY_WAIT);
-        for action in keys::typed(wait) {
+        for action in keys::typed(wait, &mut unfinished) {
             if action == Action::Suspend {
                 let _ = ratatui::try_restore();
-                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+                // The kernel drops it where no shell could continue us.
+                let _ = rustix::process::kill_current_process_group(Signal::TSTP);
+                is_continued.store(true, Ordering::Relaxed);
             }
             state.act(action);
             next_ns = next_ns.min(clock::now_ns() + state.interval_ns());
@@ -81,7 +79,7 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         if is_continued.swap(false, Ordering::Relaxed) {
             // It takes a terminal for its own until it is restored.
             let _ = ratatui::try_restore();
-            *terminal = ratatui::try_init().context("cannot use the terminal")?;
+            *terminal = init()?;
             // Not that of the terminal, which asks where the cursor is, and reads the answer as we read keys.
             terminal.backend_mut().clear().context("cannot write to the terminal")?;
             has_changed = true;
@@ -95,8 +93,18 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
     Ok(())
 }
 
-/// Keeps what was loaded once in memory, so that a hung disk does not stop the screen. Without the right to, it may.
+fn init() -> Result<ratatui::DefaultTerminal> {
+    ratatui::try_init()
+        .inspect_err(|_| _ = ratatui::try_restore())
+        .context("cannot use the terminal; --batch prints reports instead")
+}
+
+/// Keeps what was loaded once in memory, so that a hung disk does not stop the screen. For others than root, what is
+/// locked counts, and an allocation beyond the limit would fail.
 fn stay_in_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
     let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
 }

@@ -54,7 +54,6 @@ pub(super) struct State {
     interval_ns: u64,
     refused: Option<String>,
     reading: Option<Reading>,
-    readings: u64,
     heatmaps: HashMap<String, Heatmap>,
     /// Disks that were in use since the screen began.
     used: HashSet<String>,
@@ -76,7 +75,6 @@ impl State {
             interval_ns,
             refused,
             reading: None,
-            readings: 0,
             heatmaps: HashMap::new(),
             used: HashSet::new(),
             shown: None,
@@ -95,14 +93,12 @@ impl State {
     pub(super) fn take(&mut self, reading: Reading) {
         self.heatmaps.retain(|name, _| reading.disks.iter().any(|disk| disk.rates.name == *name));
         for disk in &reading.disks {
-            // A disk that has no queue of requests has no map.
-            if !disk.latencies.is_empty() || self.heatmaps.contains_key(&disk.rates.name) {
-                self.heatmaps.entry(disk.rates.name.clone()).or_default().push(&disk.latencies);
+            if let Some(latencies) = &disk.latencies {
+                self.heatmaps.entry(disk.rates.name.clone()).or_default().push(latencies);
             }
         }
         let is_used = |disk: &&DiskReading| disk.rates.in_flight > 0.0 || disk.rates.busy > 0.0;
         self.used.extend(reading.disks.iter().filter(is_used).map(|disk| disk.rates.name.clone()));
-        self.readings += 1;
         self.reading = Some(reading);
         self.show_busiest();
     }
@@ -144,7 +140,7 @@ impl State {
                 let slower = INTERVALS_NS.into_iter().find(|ns| *ns > self.interval_ns);
                 self.interval_ns = slower.unwrap_or(self.interval_ns);
             }
-            // The one is nothing where no text is typed, the other is done by the loop.
+            // Erase does nothing outside the filter; the loop handles Suspend.
             Action::Erase | Action::Suspend => {}
         }
     }
@@ -241,10 +237,6 @@ impl State {
 
     pub(super) const fn reading(&self) -> Option<&Reading> {
         self.reading.as_ref()
-    }
-
-    pub(super) const fn readings(&self) -> u64 {
-        self.readings
     }
 
     pub(super) const fn interval_ns(&self) -> u64 {

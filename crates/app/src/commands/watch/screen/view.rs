@@ -1,5 +1,7 @@
 //! What stands where on the screen.
 
+use std::collections::HashMap;
+
 use qd1_model::units::{Bytes, format_count, format_ns, format_span_ns};
 use qd1_probe::activity::DiskRates;
 use qd1_trace::Stage;
@@ -11,8 +13,9 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::heatmap::Drawn;
 use super::keys::HELP;
-use super::names::{name, printed};
+use super::names::name;
 use super::state::{Sort, State};
+use crate::commands::trace::narrow;
 use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 
 /// Lines of what has been waiting for long, at most.
@@ -76,6 +79,12 @@ fn figure(value: f64, width: usize) -> (String, usize) {
     (if whole.len() <= width { whole } else { format_count(value) }, width)
 }
 
+/// A figure with two digits after the point, or none where they do not fit.
+fn precise(value: f64, width: usize) -> String {
+    let precise = format!("{value:.2}");
+    if precise.len() <= width { precise } else { format!("{value:.0}") }
+}
+
 /// Whether colours are wanted (no-color.org).
 fn has_color() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -99,10 +108,10 @@ fn waiting(reading: &Reading) -> Vec<Line<'static>> {
     };
     let age = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
     // Those that wait for the same are one line, with the age of the oldest.
-    let mut groups: Vec<(String, u64, u64)> = Vec::new();
-    let mut wait = |what: String, age_ns: u64| match groups.iter_mut().find(|group| group.0 == what) {
-        Some(group) => group.2 += 1,
-        None => groups.push((what, age_ns, 1)),
+    let mut groups: HashMap<String, (u64, u64)> = HashMap::new();
+    let mut wait = |what: String, age_ns: u64| {
+        let group = groups.entry(what).or_default();
+        *group = (group.0.max(age_ns), group.1 + 1);
     };
     for request in &reading.requests {
         let place = if request.is_issued { "in the device" } else { "in the queue" };
@@ -115,7 +124,9 @@ fn waiting(reading: &Reading) -> Vec<Line<'static>> {
         let who = name(&sync.asker.comm);
         wait(format!("{}{disk}, for {who} {}", sync.call, sync.asker.pid), sync.age_ns);
     }
-    let line = |(what, age_ns, count): (String, u64, u64)| {
+    let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();
+    groups.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
+    let line = |(what, (age_ns, count)): (String, (u64, u64))| {
         let more = if count > 1 { format!(" (oldest of {count})") } else { String::new() };
         format!("{}: {what}{more}", age(age_ns))
     };
@@ -185,20 +196,20 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
         };
         add("r/s", 6, &|disk| figure(disk.reads.per_second, 6).0);
         add("rkB/s", 6, &|disk| figure(disk.reads.kib, 6).0);
-        add("r_await", 7, &|disk| format!("{:.2}", disk.reads.await_ms));
+        add("r_await", 7, &|disk| precise(disk.reads.await_ms, 7));
         if is_wide {
             add("rareq-sz", 8, &|disk| format!("{:.1}", disk.reads.size_kib));
         }
         add("w/s", 6, &|disk| figure(disk.writes.per_second, 6).0);
         add("wkB/s", 6, &|disk| figure(disk.writes.kib, 6).0);
-        add("w_await", 7, &|disk| format!("{:.2}", disk.writes.await_ms));
+        add("w_await", 7, &|disk| precise(disk.writes.await_ms, 7));
         if is_wide {
             add("wareq-sz", 8, &|disk| format!("{:.1}", disk.writes.size_kib));
             add("d/s", 6, &|disk| figure(disk.discards.per_second, 6).0);
         }
         add("f/s", 5, &|disk| figure(disk.flushes.per_second, 5).0);
-        add("f_await", 7, &|disk| format!("{:.2}", disk.flushes.await_ms));
-        add("aqu-sz", 6, &|disk| format!("{:.2}", disk.in_flight));
+        add("f_await", 7, &|disk| precise(disk.flushes.await_ms, 7));
+        add("aqu-sz", 6, &|disk| precise(disk.in_flight, 6));
         add("%util", 5, &|disk| format!("{:.0}", disk.busy));
         all
     };
@@ -213,7 +224,7 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
     for disk in disks.iter().filter(|disk| fitting.iter().any(|kept| kept.rates.name == disk.rates.name)) {
         let is_shown = shown == Some(disk.rates.name.as_str());
         let mark = if is_shown && disks.len() > 1 { ">" } else { "" };
-        let line = row(&format!("{mark}{}", printed(&disk.rates.name)), name_width, &columns(Some(&disk.rates)));
+        let line = row(&format!("{mark}{}", narrow(&disk.rates.name)), name_width, &columns(Some(&disk.rates)));
         all.push(Line::styled(line, if is_shown && disks.len() > 1 { BOLD } else { Style::new() }));
     }
     if disks.is_empty() {
@@ -246,9 +257,12 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     let columns = ["/s", "p50", "p99", "p99.9", "max", "device p99", "queue p99"];
     let widths = [7, 8, 8, 8, 8, 10, 10];
     let headings: Vec<(String, usize)> = columns.into_iter().map(str::to_owned).zip(widths).collect();
-    let mut lines = vec![Line::styled(row(&latency_heading(&printed(&disk.rates.name)), 13, &headings), HEADING)];
+    let mut lines = vec![Line::styled(row(&latency_heading(&narrow(&disk.rates.name)), 13, &headings), HEADING)];
     let seconds = state.reading().map_or(1.0, |reading| reading.rates.seconds);
-    for (op, latencies) in disk.latencies.iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0) {
+    let recorded = disk.latencies.as_deref();
+    for (op, latencies) in
+        recorded.unwrap_or_default().iter().filter(|(_, latencies)| latencies.count(Stage::Total) > 0)
+    {
         let time = |stage: Stage, share: f64| match latencies.quantile_ns(stage, share) {
             Some(ns) if ns < 64 => "<64 ns".to_owned(),
             Some(ns) => format_ns(ns as f64),
@@ -266,8 +280,10 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         let figures: Vec<(String, usize)> = figures.into_iter().zip(widths).collect();
         lines.push(Line::from(row(op.name(), 13, &figures)));
     }
-    if disk.numbers.is_none() {
+    if !disk.has_queue {
         lines.push(Line::from("it passes its requests on: see the disks below it"));
+    } else if recorded.is_none() {
+        lines.push(Line::from("not recorded here: qd1 watch DISK records it alone"));
     } else if lines.len() == 1 {
         lines.push(Line::from("no requests"));
     }
@@ -312,7 +328,7 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
         for (cgroup, of) in state.cgroups().into_iter().take(lines - 1) {
             // The end of its name says the most.
             let skipped = cgroup.chars().count().saturating_sub(name_width);
-            let end: String = printed(&cgroup).chars().skip(skipped).collect();
+            let end: String = narrow(&cgroup).chars().skip(skipped).collect();
             all.push(Line::from(row(&end, name_width, &figures(&of))));
         }
     } else {
