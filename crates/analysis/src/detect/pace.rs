@@ -58,7 +58,7 @@ mod tests {
         let slow = found(63.0);
         assert_eq!(testing::ids(&slow), ["pace"]);
         assert_eq!(slow[0].title, "the disk sustains 63 commits a second, one after another, not 120");
-        assert!(slow[0].evidence.contains("offered 31.5 instead"), "{}", slow[0].evidence);
+        assert!(slow[0].evidence.contains("ran at 31.5 instead"), "{}", slow[0].evidence);
         assert_eq!(found(150.0), []);
     }
 }
