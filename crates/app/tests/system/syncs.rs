@@ -93,7 +93,8 @@ fn share(sync: &Value, parts: &[&str]) -> f64 {
     ns as f64 / sync["took_ns"].as_u64().unwrap() as f64
 }
 
-/// Most of the time of nine in ten of the syncs is in these parts: others use the processors at the same time.
+/// Most of the time of four in five of the syncs is in these parts: others use the processors at the same time, and the
+/// kernel does not report each request then.
 #[track_caller]
 fn assert_mostly(syncs: &[Value], at_least: usize, parts: &[&str]) {
     assert!(syncs.len() >= at_least, "{} of {at_least} are slow", syncs.len());
@@ -102,7 +103,7 @@ fn assert_mostly(syncs: &[Value], at_least: usize, parts: &[&str]) {
         assert_eq!(all, sync["took_ns"].as_u64().unwrap(), "the parts are all of it: {sync}");
     }
     let right = syncs.iter().filter(|sync| share(sync, parts) >= 0.6).count();
-    assert!(right * 10 >= syncs.len() * 9, "{right} of {}: {syncs:#?}", syncs.len());
+    assert!(right * 5 >= syncs.len() * 4, "{right} of {}: {syncs:#?}", syncs.len());
 }
 
 /// Nine in ten of the syncs name the neighbour.
