@@ -121,6 +121,12 @@ impl Program {
         (!is_of_binary, !is_integration)
     }
 
+    /// Whether it compares times of simulated disks with the truth, which other tests on the same processors would
+    /// disturb: those in `tests/timed`.
+    fn is_timed(&self) -> bool {
+        self.source.components().any(|part| part.as_os_str() == "timed")
+    }
+
     /// Runs it; returns its output and whether it succeeded.
     fn run(&self, threads: usize, environment: &Environment) -> Result<(Vec<u8>, bool)> {
         let mut command = Command::new(&self.executable);
@@ -138,7 +144,8 @@ fn breadth(processors: usize) -> (usize, usize) {
     (processors + 1, 2 * processors)
 }
 
-/// Builds all test programs and runs several in parallel. Each one's output is printed when it has finished.
+/// Builds all test programs and runs several in parallel, and the timed ones after them. Each one's output is printed when
+/// it has finished.
 fn side_by_side(environment: &Environment) -> Result<Sum> {
     let mut build = cmd::cargo();
     build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -153,8 +160,27 @@ fn side_by_side(environment: &Environment) -> Result<Sum> {
     let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut programs: Vec<Program> = parsed.filter_map(|message| Program::of(&message)).collect();
     programs.sort_by_key(Program::rank);
-    let (at_a_time, threads) = breadth(std::thread::available_parallelism()?.get());
-    let (next, total) = (AtomicUsize::new(0), Mutex::new((sum, Vec::new())));
+    let (timed, others): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(Program::is_timed);
+    let processors = std::thread::available_parallelism()?.get();
+    let total = Mutex::new((sum, Vec::new()));
+    run_together(&others, breadth(processors), environment, &total);
+    run_together(&timed, (1, processors), environment, &total);
+    let (mut sum, errors) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for error in errors {
+        eprintln!("error: {error:#}");
+        sum.end(false);
+    }
+    Ok(sum)
+}
+
+/// Runs programs, so many of them in parallel, and in each so many tests; adds up what they report, and errors.
+fn run_together(
+    programs: &[Program],
+    (at_a_time, threads): (usize, usize),
+    environment: &Environment,
+    total: &Mutex<(Sum, Vec<anyhow::Error>)>,
+) {
+    let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..at_a_time {
             scope.spawn(|| {
@@ -167,12 +193,6 @@ fn side_by_side(environment: &Environment) -> Result<Sum> {
             });
         }
     });
-    let (mut sum, errors) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for error in errors {
-        eprintln!("error: {error:#}");
-        sum.end(false);
-    }
-    Ok(sum)
 }
 
 /// Prints a program's output and adds up its counts.

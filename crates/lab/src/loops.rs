@@ -10,23 +10,24 @@ use tempfile::TempDir;
 use crate::tool::text;
 use crate::{Unavailable, make_file, need_root, quiet_dir, tool};
 
-/// How many times to ask for a free device: another process may take the one that was found.
+/// How often to try to get a free device: another process may take the one that was found.
 const TRIES: usize = 6;
-/// The option that makes it read-only.
+/// The losetup option that makes a device read-only.
 const READ_ONLY: &str = "--read-only";
 
-/// A loop device on a file; detached on drop.
+/// A loop device backed by a file; detached on drop.
 pub struct Loop {
     /// Whether another process may have the device now.
     is_lost: bool,
     device: PathBuf,
     file: PathBuf,
-    /// The directory of its file, if it is private. It is removed after the device.
+    /// The directory of its file, if it is private. It is removed after the device is detached.
     _dir: Option<TempDir>,
 }
 
 impl Loop {
-    /// Over a sparse file, which is in memory if there is enough. `options` are losetup's, such as `--partscan`.
+    /// Creates a device on a sparse file, which is in memory if there is enough. `options` are losetup's, such as
+    /// `--partscan`.
     ///
     /// # Errors
     /// Why it is not possible here.
@@ -41,7 +42,7 @@ impl Loop {
         Ok(this)
     }
 
-    /// With an ext4 filesystem on it.
+    /// Creates a device with an ext4 filesystem.
     ///
     /// # Errors
     /// Why it is not possible here.
@@ -51,7 +52,7 @@ impl Loop {
         Ok(this)
     }
 
-    /// Over a fully written file in `dir`, so that no run pays for the first touch of the file below.
+    /// Creates a device on a fully written file in `dir`, so that no run pays for allocating blocks of that file.
     ///
     /// # Errors
     /// Why it is not possible here.
@@ -64,7 +65,7 @@ impl Loop {
         Ok(this)
     }
 
-    /// Over this file, with direct I/O if its filesystem supports it.
+    /// Creates a device on this file, with direct I/O if its filesystem supports it.
     ///
     /// # Errors
     /// Why it is not possible here.
@@ -72,7 +73,7 @@ impl Loop {
         Self::attach(file, &["--direct-io=on"]).or_else(|_| Self::attach(file, &["--direct-io=off"]))
     }
 
-    /// Over this file. `options` are losetup's.
+    /// Creates a device on this file. `options` are losetup's.
     ///
     /// # Errors
     /// Why it is not possible here.
@@ -89,8 +90,8 @@ impl Loop {
         Ok(this)
     }
 
-    /// Sets a file of its queue in sysfs, such as `iostats`, until the guard is dropped: the number of a loop device keeps
-    /// such settings for whoever has it next.
+    /// Changes a queue setting in sysfs, such as `iostats`, until the guard is dropped. Without that, the next user
+    /// of the same loop device would inherit it.
     ///
     /// # Errors
     /// If it cannot be read or set.
@@ -106,7 +107,7 @@ impl Loop {
     /// Makes a filesystem of this kind.
     ///
     /// # Errors
-    /// When its tool is missing or fails.
+    /// If its tool is missing or fails.
     pub fn make_filesystem(&self, kind: &str) -> Result<(), Unavailable> {
         // No lazy initialisation: the kernel would write in the background for minutes and spoil figures.
         let options: &[&str] = match kind {
@@ -116,17 +117,17 @@ impl Loop {
         tool(&format!("mkfs.{kind}"), &[options, &[self.path()]].concat()).map(drop)
     }
 
-    /// Its path.
+    /// Path of the device.
     pub fn device(&self) -> &Path {
         &self.device
     }
 
-    /// Its path, as text.
+    /// Path of the device, as text.
     pub fn path(&self) -> &str {
         text(&self.device)
     }
 
-    /// The file behind it.
+    /// The backing file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -145,7 +146,7 @@ impl Loop {
         number.trim().to_owned()
     }
 
-    /// Gives the device another file.
+    /// Attaches the device to another file.
     ///
     /// # Errors
     /// When another process has taken the device in the meantime.
@@ -167,11 +168,11 @@ impl Loop {
             rustix::fs::fsync(File::open(&self.device)?)?;
             fs::read(&self.file)
         };
-        read().expect("a device of our own can be read")
+        read().expect("our own device should be readable")
     }
 }
 
-/// Sets a queue back when it is dropped.
+/// Restores a queue setting when it is dropped.
 pub struct QueueSetting {
     path: PathBuf,
     before: String,

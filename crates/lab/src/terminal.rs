@@ -1,4 +1,4 @@
-//! A terminal of a given size, in which a command runs: tmux with a server of its own.
+//! A terminal of a given size that runs a command: a private tmux server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use crate::cmd;
 
-/// It ends with its command when it is dropped.
+/// Dropping it ends the terminal and its command.
 pub struct Terminal {
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Runs `script` in a shell, in a terminal of so many columns and lines. Its socket is made in `dir`.
+    /// Runs `script` in a shell in a terminal of the given size. The tmux socket is created in `dir`.
     ///
     /// # Errors
     /// If tmux cannot be started.
@@ -24,7 +24,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Types keys, by tmux's names of them.
+    /// Types keys, given by tmux's names.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -32,7 +32,7 @@ impl Terminal {
         cmd::capture(self.tmux().arg("send-keys").args(keys)).map(drop)
     }
 
-    /// Returns what it shows, a line for each of its lines.
+    /// Returns the text on the screen.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -40,7 +40,7 @@ impl Terminal {
         cmd::capture(self.tmux().args(["capture-pane", "-p"]))
     }
 
-    /// Returns what it shows, with the codes of colours.
+    /// Returns the text on the screen, with escape sequences for colours.
     ///
     /// # Errors
     /// If the terminal is gone.

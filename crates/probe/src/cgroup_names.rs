@@ -1,4 +1,4 @@
-//! Names of control groups (version 2) by the number that the kernel has for them: the inode of their directories.
+//! Names of control groups (version 2) by the kernel's id, which is the inode of the group's directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use crate::Machine;
 
-/// Groups that are read at most.
+/// Most groups that are read.
 const GROUPS_MAX: usize = 20_000;
 
 impl Machine {
-    /// Returns the names of all control groups, as `/proc/self/cgroup` writes them; none where version 2 is not mounted.
+    /// Returns the names of all control groups in the form of `/proc/self/cgroup`; none if version 2 is not mounted.
     #[must_use]
     pub fn cgroup_names(&self) -> HashMap<u64, String> {
         let mut names = HashMap::new();

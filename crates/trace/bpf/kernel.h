@@ -1,8 +1,8 @@
-/* What the programs share: the kernel's structures, declared as far as they are used (where their fields are is found when
- * the object is loaded, CO-RE), its functions for programs, who asked, and which calls are syncs.
+/* Shared by the programs: the kernel's structures, with only the fields in use (offsets are resolved when the object is
+ * loaded, CO-RE), BPF helper functions, who issued something, and which system calls are syncs.
  *
- * No kprobes and no fentry, which machines forbid: tracepoints whose arguments the kernel describes (BTF), so that fields
- * are read without a call.
+ * No kprobes and no fentry, which some machines forbid: only tracepoints whose arguments the kernel describes (BTF), so
+ * that fields are read without a helper call.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
 enum { ANY = 0, NO_EXIST = 1 };
-/* The reader looks when it wants to. */
+/* The reader polls, so do not wake it up. */
 enum { NO_WAKEUP = 1 };
 enum { OP_FLUSH = 2, OP_MASK = 0xff };
 
@@ -27,7 +27,7 @@ static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_get_ns)(void) = (void *)5;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*get_current_comm)(void *to, u32 size) = (void *)16;
-static void *(*get_current_task)(void) = (void *)158; /* with its type */
+static void *(*get_current_task)(void) = (void *)158; /* typed (BTF) */
 static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static u64 (*get_current_cgroup_id)(void) = (void *)80;
 static void *(*ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
@@ -72,7 +72,7 @@ struct bio {
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };
-/* Before 5.12 a bio knew its disk. */
+/* Before 5.12, a bio pointed to its disk. */
 struct bio___old {
 	struct gendisk *bi_disk;
 };
@@ -123,9 +123,9 @@ struct pt_regs___arm64 {
 	u64 regs[31];
 	u64 orig_x0;
 };
-/* Its value differs with how the kernel was built. */
+/* The value depends on the kernel's configuration. */
 enum cgroup_subsys_id { io_cgrp_id = 100 };
-/* Before 5.17 a request knew its disk, and the queue did not. */
+/* Before 5.17, the request pointed to its disk, and the queue did not. */
 struct request___old {
 	struct gendisk *rq_disk;
 };
@@ -135,13 +135,13 @@ struct request___old {
 #define HAS(field) __builtin_preserve_field_info(field, 2)
 
 /* Set before loading. */
-const volatile u32 rq_is_second = 0; /* tracepoints of kernels before 5.11 have the queue first */
+const volatile u32 rq_is_second = 0; /* tracepoints before 5.11 have the queue as first argument */
 const volatile u32 device = 0;       /* major << 20 | minor of the disk; 0: all */
 /* Numbers of system calls: fsync, fdatasync, sync_file_range, syncfs, then those that write, the last with flags. */
 enum { SYNC_CALLS = 4, PWRITEV2 = 8, CALLS = 9 };
 const volatile u32 calls[CALLS] = {};
 
-/* Who asked. */
+/* The thread that issued a request or called a sync. */
 struct who {
 	u64 cgroup;
 	u32 pid;
@@ -170,7 +170,7 @@ static always_inline void ask_who(struct who *who)
 	get_current_comm(who->comm, sizeof(who->comm));
 }
 
-/* A sync that a thread waits for. */
+/* A sync in progress. */
 struct sync {
 	u64 start_ns;
 	u64 run_delay_ns;
@@ -193,7 +193,7 @@ static always_inline u64 run_delay_ns(void)
 	return task->sched_info.run_delay;
 }
 
-/* The file of this number of the calling thread. */
+/* The calling thread's open file with this descriptor. */
 static always_inline struct file *file_of(u32 number)
 {
 	struct task_struct *task = get_current_task();
@@ -206,7 +206,7 @@ static always_inline struct file *file_of(u32 number)
 
 enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000, S_IFREG = 0100000 };
 
-/* Remembers that a thread calls fsync or a sibling, or writes to a file that is synced after each write. */
+/* Remembers that a thread calls fsync or similar, or writes to a file that is synced after each write. */
 static always_inline void remember_sync(u64 *context)
 {
 	u32 call = context[1], which = CALLS;
@@ -246,10 +246,10 @@ static always_inline void remember_sync(u64 *context)
 	}
 	probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
 	mode &= S_IFMT;
-	/* Pipes and terminals may be opened with O_SYNC too. */
+	/* Pipes and terminals may be opened with O_SYNC, too. */
 	if (which >= SYNC_CALLS && mode != S_IFREG && mode != S_IFBLK)
 		return;
-	/* A whole disk that is synced itself: its inode is of no filesystem. */
+	/* A block device is synced directly: its inode belongs to no filesystem. */
 	if (mode == S_IFBLK)
 		probe_read_kernel(&it.device, sizeof(it.device), &inode->i_rdev);
 	if (device && it.device != device)
@@ -261,11 +261,11 @@ static always_inline void remember_sync(u64 *context)
 	map_update(&syncs, &tid, &it, ANY);
 }
 
-/* What a thread changed in memory. The kernel's account of it follows the tracepoint, so that what it grows by until the next
- * one belongs to the disk of the one before. */
+/* What a thread changed in memory. The kernel updates its account after the tracepoint, so the growth until the next
+ * event belongs to the disk of the previous event. */
 struct writer {
 	u64 account;
-	u64 bytes; /* of `device`, and not reported yet */
+	u64 bytes; /* of `device`, not reported yet */
 	u32 device;
 	u32 last_device;
 };
@@ -284,8 +284,8 @@ static always_inline u32 device_of_inode(struct inode *inode)
 	return bdev ? number_of(bdev->bd_disk) : 0;
 }
 
-/* A part of a file is changed in memory, which somebody will write to the disk later. Returns the bytes that this thread has
- * changed for `*disk` since the last time, if they are at least `step`, and else 0. */
+/* A part of a file is changed in memory, to be written to the disk later. Returns the bytes that this thread has
+ * changed for `*disk` since the last report if they are at least `step`, and 0 otherwise. */
 static always_inline u64 changed_in_memory(u64 *context, u32 *disk, u64 step)
 {
 	struct address_space *mapping = (struct address_space *)context[1];
@@ -297,17 +297,17 @@ static always_inline u64 changed_in_memory(u64 *context, u32 *disk, u64 step)
 	struct writer *it = map_lookup(&writers, &tid);
 	if (!it) {
 		struct writer first = { .account = account, .device = of, .last_device = of };
-		/* Most threads never write to a disk that is traced. */
+		/* Most threads never write to a traced disk. */
 		if (of && (!device || of == device))
 			map_update(&writers, &tid, &first, ANY);
 		return 0;
 	}
-	/* That of another thread, which had the number before, may be larger. */
+	/* The account of an earlier thread with the same id may be larger. */
 	u64 grown = account > it->account ? account - it->account : 0;
 	u32 last = it->last_device;
 	it->account = account;
 	it->last_device = of;
-	/* Direct writes are in the account as well: no more than a folio has. */
+	/* The account includes direct writes, so count at most the size of a folio. */
 	if (grown > FOLIO_BYTES_MAX)
 		grown = FOLIO_BYTES_MAX;
 	if (!last || (device && last != device))

@@ -1,5 +1,5 @@
-/* What qd1 adds up in the kernel for `qd1 watch`: histograms of the requests' latencies, and, where that is asked for, the
- * requests on their way, and what processes read, write and wait for.
+/* Aggregates for `qd1 watch` in the kernel: latency histograms of requests and, on demand, the requests in flight and
+ * what processes read, write and wait for.
  */
 #include "kernel.h"
 
@@ -13,7 +13,7 @@ struct blk_mq_hw_ctx {
 struct request___more {
 	struct blk_mq_hw_ctx *mq_hctx;
 	int tag;
-	int internal_tag; /* the scheduler's; negative without one */
+	int internal_tag; /* assigned by the scheduler; negative without one */
 	u64 start_time_ns;
 	u64 io_start_time_ns;
 	struct counter ref;
@@ -21,19 +21,19 @@ struct request___more {
 #pragma clang attribute pop
 
 const volatile u32 with_waits = 0; /* whether io_start and rq_issue are attached, and processes counted */
-/* Whether the kernel does not stamp the start of requests (iostats is off): then what it has is of an earlier one. */
+/* Whether the kernel does not record the start of requests (iostats is off): the field then holds a stale value. */
 const volatile u32 no_start = 0;
 
 enum { READ = 0, WRITE = 1, OP_DISCARD = 3, OTHER = 4, OPS = 5 };
-/* From when somebody asked until the device got it, from then until it was complete, and both. */
+/* From creation until the device got the request, from then until completion, and both together. */
 enum { QUEUE = 0, DEVICE = 1, TOTAL = 2, STAGES = 3 };
 /* Sixteen buckets for each doubling, from 1024 ns on; below, steps of 64 ns. */
 enum { PER_DOUBLING_BITS = 4, FIRST_BITS = 10, BUCKETS = 432, DISKS_MAX = 64 };
 
-/* The requests of one disk and one operation. Counts go on from zero after 2^32. */
+/* The requests of one disk and one operation. Counters wrap at 2^32. */
 struct latencies {
 	u64 bytes;
-	u32 unstamped;	/* of which nobody knows when the device got them */
+	u32 unstamped;	/* requests whose time of issue is not known */
 	u32 unused;
 	u32 buckets[STAGES][BUCKETS];
 };
@@ -45,7 +45,7 @@ struct {
 	type(value, struct latencies);
 } latencies SEC(".maps");
 
-/* Which place a disk has in `latencies`; filled by the reader. */
+/* The slot of each disk in `latencies`; filled by the reader. */
 struct {
 	uint(type, MAP_HASH);
 	uint(max_entries, DISKS_MAX);
@@ -53,11 +53,11 @@ struct {
 	type(value, u32);
 } places SEC(".maps");
 
-/* A request that the device has not completed. */
+/* A request that the device has not completed yet. */
 struct on_its_way {
 	u64 rq; /* 0: none */
 	u64 start_ns;
-	u64 issue_ns; /* 0 where the device has not got it */
+	u64 issue_ns; /* 0 if the device has not got it yet */
 	u32 bytes;
 	u32 device;
 	u32 flags;
@@ -65,7 +65,7 @@ struct on_its_way {
 	struct who who;
 };
 
-/* In one of two places, by disk, queue and tag. A third request with the same makes the first one forgotten. */
+/* A request is in one of two slots, by disk, queue and tag. A third one with the same key evicts the first. */
 enum { IN_FLIGHT_BITS = 14, IN_FLIGHT_MAX = 1 << IN_FLIGHT_BITS };
 struct {
 	uint(type, MAP_ARRAY);
@@ -77,16 +77,16 @@ struct {
 /* What a process has done on a disk since it was first seen there. */
 struct use {
 	u32 pid;
-	u32 device; /* 0: a filesystem of several */
+	u32 device; /* 0: a filesystem on several disks */
 };
 struct process {
 	u64 cgroup;
 	u64 read_bytes;
 	u64 write_bytes;
-	u64 changed_bytes; /* in memory, to be written */
+	u64 changed_bytes; /* in memory, to be written later */
 	u64 requests;
 	u64 syncs;
-	u64 sync_ns; /* of its threads together */
+	u64 sync_ns; /* total of all its threads */
 	u64 longest_sync_ns;
 	char comm[16];
 };
@@ -98,7 +98,7 @@ struct {
 	type(value, struct process);
 } processes SEC(".maps");
 
-/* Requests that take long, as they are found by `scan`. */
+/* Old requests, as found by `scan`. */
 struct {
 	uint(type, MAP_RINGBUF);
 	uint(max_entries, 1048576);
@@ -180,7 +180,7 @@ static always_inline void describe(struct on_its_way *it, struct request *rq, u3
 	it->flags = rq->cmd_flags;
 }
 
-/* Somebody asked: in the context of who did (from 6.5 on). */
+/* A request is created; runs in the context of the issuing thread (from 6.5 on). */
 SEC("tp_btf/block_io_start")
 int io_start(u64 *context)
 {
@@ -191,7 +191,7 @@ int io_start(u64 *context)
 	struct on_its_way *it = find(rq, place, 1);
 	if (!it)
 		return 0;
-	/* `scan` on another processor finds it last. */
+	/* Clear it first, so that `scan` on another processor does not see a half-written entry. */
 	it->rq = 0;
 	barrier();
 	it->start_ns = ktime_get_ns();
@@ -203,7 +203,7 @@ int io_start(u64 *context)
 	return 0;
 }
 
-/* The device gets it. */
+/* The device gets a request. */
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *context)
 {
@@ -221,7 +221,7 @@ int rq_issue(u64 *context)
 		it->start_ns = 0;
 		ask_who(&it->who);
 	}
-	/* It may have grown since somebody asked. */
+	/* It may have grown since it was created. */
 	describe(it, rq, disk);
 	it->issue_ns = ktime_get_ns();
 	barrier();
@@ -234,7 +234,7 @@ static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes
 	struct process *process = process_of(&it->who, it->device);
 	if (!process)
 		return;
-	/* It may have become another program since. */
+	/* The process may have executed another program since. */
 	__builtin_memcpy(process->comm, it->who.comm, sizeof(process->comm));
 	process->cgroup = it->who.cgroup;
 	__sync_fetch_and_add(&process->requests, 1);
@@ -244,18 +244,18 @@ static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes
 		__sync_fetch_and_add(&process->write_bytes, bytes);
 }
 
-/* The device is done with all or a part of it. */
+/* The device has completed a request or a part of it. */
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *context)
 {
 	struct request *rq = (struct request *)context[0];
 	struct request___more *more = (struct request___more *)rq;
 	u32 place = place_of(device_of(rq)), bytes = rq->__data_len, op = op_of(rq->cmd_flags);
-	/* A part of it: the rest is completed later. */
+	/* Only a part: the rest is completed later. */
 	if (place >= DISKS_MAX || (u32)context[2] < bytes)
 		return 0;
 	u64 now = ktime_get_ns(), start = more->start_time_ns, issue = more->io_start_time_ns;
-	/* The kernel sets the second only where something on the queue keeps statistics. */
+	/* The kernel sets the time of issue only if something on the queue keeps statistics. */
 	struct on_its_way *it = with_waits || no_start || !issue ? find(rq, place, 0) : 0;
 	if (no_start && op != OP_FLUSH)
 		start = 0;
@@ -266,7 +266,7 @@ int rq_complete(u64 *context)
 			start = it->start_ns;
 		it->rq = 0;
 	}
-	/* The end of a sequence of flushes: its parts were requests of their own. */
+	/* The end of a flush sequence; its parts were separate requests. */
 	if (!bytes && op != OP_FLUSH)
 		return 0;
 	if (with_waits && it)
@@ -282,7 +282,7 @@ int rq_complete(u64 *context)
 		add(of->buckets[DEVICE], now > issue ? now - issue : 0);
 	if (issue && start)
 		add(of->buckets[QUEUE], issue > start ? issue - start : 0);
-	/* Where nobody took the time at which it was made, it is known from its issue on. */
+	/* If the time of creation is not known, count from the issue. */
 	if (!start)
 		start = issue;
 	if (start)
@@ -331,8 +331,8 @@ int call_ends(u64 *context)
 	return 0;
 }
 
-/* Called by the reader, for a part of the table: reports requests that are on their way since before a moment. The kernel
- * does not run rq_complete everywhere, so it is asked whether somebody still holds the request. */
+/* Called by the reader for a part of the table: reports requests in flight since before a given time. The kernel skips
+ * rq_complete in some contexts, so check whether the request is still referenced. */
 enum { SCANNED_AT_ONCE = 512 };
 SEC("raw_tp/scan")
 int scan(u64 *context)

@@ -1,35 +1,35 @@
-/* What qd1 asks of the kernel about block requests and syncs: one event for each of them that is complete.
+/* Reports block requests and syncs for `qd1 trace`: one event for each that is completed.
  *
- * Built by `cargo xtask bpf` with a pinned clang; the object is committed, so that nobody else needs a compiler.
+ * Built by `cargo xtask bpf` with a pinned clang; the object is committed, so that nobody else needs clang.
  */
 #include "kernel.h"
 
-const volatile u32 with_syncs = 0;   /* whether the programs of syncs are attached */
+const volatile u32 with_syncs = 0;   /* whether the programs for syncs are attached */
 
-/* A request on its way. */
+/* A request in flight. */
 struct on_its_way {
-	u64 start_ns; /* when somebody asked for it; 0 where that was not seen */
-	u64 issue_ns; /* when the device got it; 0 where it has not */
+	u64 start_ns; /* when it was created; 0 if that was not seen */
+	u64 issue_ns; /* when the device got it; 0 if it has not yet */
 	u32 blkcg;
-	u32 is_kernels; /* whether a thread of the kernel asked; known with syncs alone */
+	u32 is_kernels; /* whether a kernel thread issued it; only known with syncs */
 	struct who who;
 };
 
-/* What an event is of. */
+/* Kinds of events. */
 enum { REQUEST = 0, REQUEST_WITH_START = 1, SYNC = 2, RELEASED = 3, DIRTIED = 4, KERNELS = 0x100 };
 
-/* One that is complete: 88 bytes, in the byte order of the machine. */
+/* An event: 88 bytes, in the byte order of the machine. */
 struct event {
 	u64 complete_ns;
-	u64 queue_ns;  /* of a sync: how long its thread waited for a processor */
-	u64 device_ns; /* of a sync: how long it took */
-	u64 sector;    /* of a sync: the inode */
+	u64 queue_ns;  /* for a sync: how long its thread waited for a processor */
+	u64 device_ns; /* for a sync: how long it took */
+	u64 sector;    /* for a sync: the inode */
 	u32 bytes;
 	u32 device;
-	u32 flags; /* of a sync: 1 for fdatasync */
+	u32 flags; /* for a sync: the number of the call */
 	int error;
 	u32 kind;
-	u32 blkcg; /* the io control group (v1 or v2) that it counts for, by the kernel's id; 0 where that is not known */
+	u32 blkcg; /* the I/O control group (v1 or v2) that is charged, by the kernel's id; 0 if not known */
 	struct who who;
 };
 
@@ -40,7 +40,7 @@ struct {
 	type(value, struct on_its_way);
 } requests SEC(".maps");
 
-/* The bio that a thread asked for last. Threads end without a word: the oldest make room. */
+/* The bio that a thread submitted last. Nothing reports that a thread ended, so the oldest entries are evicted. */
 struct asked {
 	u64 at_ns;
 	u64 bio;
@@ -58,8 +58,8 @@ struct {
 	uint(max_entries, 8388608);
 } events SEC(".maps");
 
-/* What was and was not recorded: 0 events for which the ring had no room, 1 requests whose issue or completion was not seen
- * or not kept, 2 completed requests, 3 other events for which the ring had no room. */
+/* Counters: 0 requests for which the ring buffer had no room, 1 requests whose issue or completion was not seen or not
+ * kept, 2 completed requests, 3 other events for which the ring buffer had no room. */
 struct {
 	uint(type, MAP_PERCPU_ARRAY);
 	uint(max_entries, 4);
@@ -76,7 +76,7 @@ static always_inline void count(u32 which)
 		*of += 1;
 }
 
-/* Reports what is no request: seldom enough to be copied. */
+/* Reports an event other than a request; these are rare enough to be copied. */
 static always_inline void report(struct event *event)
 {
 	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
@@ -85,14 +85,14 @@ static always_inline void report(struct event *event)
 
 enum { PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000, ROOT = 1, OP_READ = 0, REQ_SYNC = 1 << 11 };
 
-/* Threads that write back what programs changed ask for a control group too, but for writes that nobody waits for. */
+/* Writeback threads also issue requests on behalf of a control group, but nobody waits for those writes. */
 static always_inline int is_waited_for(u32 flags)
 {
 	return (flags & OP_MASK) == OP_READ || flags & REQ_SYNC;
 }
 
-/* What is known of a request from before it was made: since when somebody waited for it (a free place in the queue, wbt),
- * for which control group, and whether its limit held it back. */
+/* What is known about a request from before its creation: since when a thread waited for it (for a free tag or wbt),
+ * for which control group it is, and whether that group's limit held it back. */
 static always_inline void what_came_before(struct request *rq, struct on_its_way *it)
 {
 	u32 tid = it->who.tid;
@@ -110,7 +110,7 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 			it->start_ns = asked->at_ns;
 		return;
 	}
-	/* A thread of the kernel asks for it, for a control group of its own: its limit held it back. */
+	/* A kernel thread issues it on behalf of a control group: the group's limit held it back. */
 	struct event event = {
 		.complete_ns = it->start_ns,
 		.sector = rq->__sector,
@@ -124,7 +124,7 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 	report(&event);
 }
 
-/* Somebody asked: in the context of who did (from 6.5 on). */
+/* A request is created; runs in the context of the issuing thread (from 6.5 on). */
 SEC("tp_btf/block_io_start")
 int io_start(u64 *context)
 {
@@ -136,11 +136,11 @@ int io_start(u64 *context)
 	if (with_syncs)
 		what_came_before(rq, &it);
 	u64 key = (u64)rq;
-	/* One that the full table does not take is counted as unseen when it is complete. */
+	/* If the table is full, the request is counted as unseen once it is completed. */
 	if (!map_update(&requests, &key, &it, NO_EXIST))
 		return 0;
-	/* The request before it in this memory is complete, and that was not seen: the kernel runs no program where another
-	 * run of the same one is interrupted, and none for tasks that a machine hides. */
+	/* The previous request in this memory was completed unseen: the kernel runs no program while it interrupts a run
+	 * of the same program, nor, on some virtual machines, during tasks of the host's agent. */
 	struct on_its_way *before = map_lookup(&requests, &key);
 	if (before && before->issue_ns) {
 		count(COMPLETED);
@@ -150,7 +150,7 @@ int io_start(u64 *context)
 	return 0;
 }
 
-/* The device gets it. */
+/* The device gets a request. */
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *context)
 {
@@ -165,12 +165,12 @@ int rq_issue(u64 *context)
 	}
 	struct on_its_way it = { .issue_ns = ktime_get_ns() };
 	ask_who(&it.who);
-	/* One that the full table does not take is counted as unseen when it is complete. */
+	/* If the table is full, the request is counted as unseen once it is completed. */
 	map_update(&requests, &key, &it, ANY);
 	return 0;
 }
 
-/* The device is done with all or a part of it. */
+/* The device has completed a request or a part of it. */
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *context)
 {
@@ -179,12 +179,12 @@ int rq_complete(u64 *context)
 	if (device && of != device)
 		return 0;
 	bytes = rq->__data_len;
-	/* A part of it: the rest is completed later. */
+	/* Only a part: the rest is completed later. */
 	if ((u32)context[2] < bytes)
 		return 0;
 	u64 key = (u64)rq, now = ktime_get_ns();
 	flags = rq->cmd_flags;
-	/* The end of a sequence of flushes: its parts were requests of their own. */
+	/* The end of a flush sequence; its parts were separate requests. */
 	if (!bytes && (flags & 0xff) != OP_FLUSH) {
 		map_delete(&requests, &key);
 		return 0;
@@ -222,7 +222,7 @@ static always_inline u32 device_of_bio(struct bio *bio)
 	return number_of(HAS(((struct bio *)0)->bi_bdev) ? bio->bi_bdev->bd_disk : ((struct bio___old *)bio)->bi_disk);
 }
 
-/* A thread asks for it, behind the limits of control groups. */
+/* A thread submits a bio; this is after the limits of control groups. */
 SEC("tp_btf/block_bio_queue")
 int bio_queued(u64 *context)
 {

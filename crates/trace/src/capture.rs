@@ -1,4 +1,4 @@
-//! The program in the kernel: loaded, attached, read.
+//! Loads and attaches the BPF programs that report each request, and reads their events.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::program::{Device, attach, attach_start, load};
 
 /// The object that `cargo xtask bpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
-/// A request that the device has not completed: `struct on_its_way`.
+/// A request that the device has not completed yet: `struct on_its_way`.
 type OnItsWay = [u64; 7];
 /// Names of the programs.
 const START: &str = "io_start";
@@ -24,31 +24,31 @@ const COMPLETE: &str = "rq_complete";
 pub struct Counts {
     /// Requests that the device completed.
     pub completed: u64,
-    /// Of these, events for which the ring had no room.
+    /// Of these, requests whose events did not fit into the ring buffer.
     pub lost: u64,
-    /// Of these, requests whose issue was not seen (under way before the capture began, ended without one, or too many for
-    /// the table), or whose completion was not: the kernel does not run the program everywhere, and from 6.5 on that is seen
-    /// when the memory of the request is used again.
+    /// Of these, requests whose issue was not seen (in flight before the capture began, ended without reaching the
+    /// device, or did not fit into the table) or whose completion was not: the kernel skips the program in some
+    /// contexts. From 6.5 on, that is noticed when the request's memory is reused.
     pub unseen: u64,
-    /// Issued, and not seen to be complete at the end.
+    /// Issued, but with no completion seen by the end.
     pub in_flight: u64,
-    /// Syncs and throttled requests for which the ring had no room.
+    /// Other events (such as syncs and throttled requests) that did not fit into the ring buffer.
     pub lost_other: u64,
 }
 
-/// Requests of one disk, or of all, from when it is made until it is dropped.
+/// Records the requests of one disk, or of all disks, until it is dropped.
 pub struct Capture {
     bpf: Ebpf,
     ring: RingBuf<aya::maps::MapData>,
-    /// Whether the kernel says when somebody asked for a request (`block_io_start`, from 6.5 on).
+    /// Whether the kernel reports when a request was created (`block_io_start`, from 6.5 on).
     sees_start: bool,
 }
 
 impl Capture {
-    /// Begins to record the requests of `device`, or of all devices, and `with_syncs` also what calls wait for.
+    /// Starts recording the requests of `device`, or of all devices; `with_syncs` adds what system calls wait for.
     ///
     /// # Errors
-    /// When the kernel or this user's rights do not allow it.
+    /// If the kernel or this user's privileges do not allow it.
     pub fn begin(device: Option<Device>, with_syncs: bool) -> Result<Self> {
         let without: &[_] = &[("askers", 1), ("syncs", 1), ("writers", 1)];
         let sizes = if with_syncs { &[] } else { without };
@@ -58,7 +58,7 @@ impl Capture {
         let sees_start = attach_start(&mut bpf, &btf, START)?;
         if with_syncs {
             attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
-            // Without it, nobody is named for what is written back.
+            // Optional: without it, nobody can be named as the cause of writeback.
             let _ = attach(&mut bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
             attach(&mut bpf, &btf, "call_ends", "sys_exit")?;
             attach(&mut bpf, &btf, "call_begins", "sys_enter")?;
@@ -67,13 +67,13 @@ impl Capture {
         Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
     }
 
-    /// Returns true if the kernel says how long requests waited before the device got them.
+    /// Returns true if the kernel reports how long requests waited before the device got them.
     #[must_use]
     pub const fn sees_start(&self) -> bool {
         self.sees_start
     }
 
-    /// Hands over what was recorded since the last time, in the order of completion on each processor, but no more than
+    /// Passes on the events recorded since the last call, in the order of completion on each processor, but at most
     /// [`Capture::AT_ONCE`]: a disk may be faster than the reader. Returns true if there may be more.
     pub fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
         for _ in 0..Self::AT_ONCE {
@@ -85,13 +85,13 @@ impl Capture {
         true
     }
 
-    /// Ends the recording, hands over the rest, and returns what was and was not recorded.
+    /// Stops recording, passes on the remaining events, and returns what was and was not recorded.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the counters cannot be read.
     pub fn end(mut self, mut take: impl FnMut(Event)) -> Result<Counts> {
         for (_, program) in self.bpf.programs_mut() {
-            // One that could not be attached is not loaded either.
+            // Programs that were never loaded fail here; that does not matter.
             let program: Result<&mut BtfTracePoint, _> = program.try_into();
             let _ = program.map(BtfTracePoint::unload);
         }
@@ -117,8 +117,8 @@ impl Capture {
         })
     }
 
-    /// How often to read at a million requests a second, so that the ring does not fill.
+    /// How often to read, so that the ring buffer does not fill up at a million requests a second.
     pub const EVERY: Duration = Duration::from_millis(20);
-    /// Most events of one reading.
+    /// Most events passed on by one call of [`Capture::read`].
     pub const AT_ONCE: usize = 20_000;
 }

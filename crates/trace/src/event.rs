@@ -1,23 +1,23 @@
-//! What the programs in the kernel report, one after another.
+//! The events that the BPF programs report.
 
 use std::borrow::Cow;
 
-/// Length of an event in the ring, bytes: `struct event` of `bpf/trace.bpf.c`.
+/// Length of an event in the ring buffer, bytes: `struct event` of `bpf/trace.bpf.c`.
 const LENGTH: usize = 88;
-/// Kinds of events: the `kind` of these.
+/// Values of an event's `kind`.
 const REQUEST: u32 = 0;
 const REQUEST_WITH_START: u32 = 1;
 const SYNC: u32 = 2;
 const RELEASED: u32 = 3;
 const DIRTIED: u32 = 4;
-/// Added to them where a thread of the kernel asked.
+/// Added to `kind` if a kernel thread issued the request.
 const KERNELS: u32 = 0x100;
-/// Names of calls, in the order of their numbers in an event; all that write have the last.
+/// Names of calls, in the order of their numbers in an event; all calls that write share the last.
 const CALL_NAMES: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "write"];
-/// Longest name of a thread, with its end.
+/// Longest name of a thread, including the terminating zero.
 pub const COMM: usize = 16;
 
-/// Who asked for something.
+/// The thread that issued a request or called a sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Asker {
     /// Process; 0 for the kernel's idle task.
@@ -28,42 +28,42 @@ pub struct Asker {
     pub comm: [u8; COMM],
     /// Control group (v2), by inode; 0 without one.
     pub cgroup: u64,
-    /// Whether it is a thread of the kernel; known in a capture with syncs alone.
+    /// Whether it is a kernel thread; only known in a capture with syncs.
     pub is_kernels: bool,
 }
 
-/// What the ring holds.
+/// An event in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A completed request.
     Request(Request),
     /// A sync that is over.
     Sync(Sync),
-    /// A request that a control group's limit held back goes on.
+    /// A request that a control group's limit had held back was released.
     Released(Released),
     /// A thread changed files in memory, which will be written back.
     Dirtied(Dirtied),
 }
 
-/// A call that made files durable: fsync, fdatasync, sync_file_range, syncfs, or a write with O_SYNC, O_DSYNC, RWF_SYNC or
-/// RWF_DSYNC.
+/// A call that made files durable: fsync, fdatasync, sync_file_range, syncfs, or a write with O_SYNC, O_DSYNC,
+/// RWF_SYNC or RWF_DSYNC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
-    /// When it was over, ns of CLOCK_MONOTONIC.
+    /// When it ended, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
     /// How long it took, ns.
     pub took_ns: u64,
-    /// How long its thread waited for a processor meanwhile, ns.
+    /// How long its thread waited for a processor during the call, ns.
     pub run_delay_ns: u64,
     /// Inode of the file.
     pub inode: u64,
-    /// Bytes that it wrote; 0 where it only synced.
+    /// Bytes that it wrote; 0 if it only synced.
     pub bytes: u32,
     /// Major and minor number of the disk; zeros where the filesystem has several.
     pub device: (u32, u32),
-    /// Name of the call; `write` for each that writes.
+    /// Name of the call; `write` for every call that writes.
     pub call: &'static str,
-    /// io control group (v1 or v2) of the thread, by the kernel's id; 0 where that is not known.
+    /// I/O control group (v1 or v2) of the thread, by the kernel's id; 0 if not known.
     pub blkcg: u32,
     /// Who waited.
     pub asker: Asker,
@@ -71,23 +71,23 @@ pub struct Sync {
     pub errno: u32,
 }
 
-/// A request that a control group's limit held back goes on to the disk. Since when it waited is not known.
+/// A control group's limit released a request to the disk. It is not known since when the request had been held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// When it went on, ns of CLOCK_MONOTONIC.
+    /// When it was released, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
     /// Bytes.
     pub bytes: u32,
-    /// The io control group that it counts for, by the kernel's id.
+    /// The I/O control group that is charged for it, by the kernel's id.
     pub blkcg: u32,
 }
 
-/// What a thread changed of files in memory, some 1 MiB at once; somebody will write it to the disk.
+/// File data that a thread changed in memory, reported about every 1 MiB; it is written to the disk later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dirtied {
-    /// When the last of it was changed, ns of CLOCK_MONOTONIC.
+    /// When the last part of it was changed, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
@@ -100,23 +100,23 @@ pub struct Dirtied {
 /// A completed request of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was complete, ns of CLOCK_MONOTONIC.
+    /// When it was completed, ns of CLOCK_MONOTONIC.
     pub complete_ns: u64,
-    /// From when somebody asked for it until the device got it, ns; `None` where the kernel does not say (before 6.5).
+    /// From its creation until the device got it, ns; `None` if the kernel does not report it (before 6.5).
     pub queue_ns: Option<u64>,
-    /// From when the device got it until it was complete, ns.
+    /// From when the device got it until it was completed, ns.
     pub device_ns: u64,
     /// First sector of 512 bytes on the disk.
     pub sector: u64,
-    /// Bytes; 0 of a flush.
+    /// Bytes; 0 for a flush.
     pub bytes: u32,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
     /// The kernel's `cmd_flags`.
     pub flags: u32,
-    /// Who asked for it.
+    /// Who issued it.
     pub asker: Asker,
-    /// The io control group (v1 or v2) that it counts for, by the kernel's id; 0 where that is not known.
+    /// The I/O control group (v1 or v2) that is charged for it, by the kernel's id; 0 if not known.
     pub blkcg: u32,
     /// Error number, such as 5 for EIO; 0 for success.
     pub errno: u32,
@@ -129,11 +129,11 @@ pub enum Op {
     Read,
     /// Writes.
     Write,
-    /// Makes durable what the device has in its cache.
+    /// Makes the contents of the device's cache durable.
     Flush,
-    /// Gives up blocks.
+    /// Releases blocks (TRIM).
     Discard,
-    /// Anything else: zeroing, zones, passed through.
+    /// Anything else: write-zeroes, zone commands, passthrough commands.
     Other,
 }
 
@@ -151,7 +151,7 @@ impl Op {
     }
 }
 
-/// Returns what a request of these `cmd_flags` does.
+/// Returns the operation of a request with these `cmd_flags`.
 pub(crate) const fn op_of(flags: u32) -> Op {
     match flags & 0xff {
         0 => Op::Read,
@@ -162,7 +162,7 @@ pub(crate) const fn op_of(flags: u32) -> Op {
     }
 }
 
-/// Returns the name of a call, by its place among those that the programs know.
+/// Returns the name of a call by its index in the programs' list.
 pub(crate) fn call_name(place: u32) -> &'static str {
     CALL_NAMES[(place as usize).min(CALL_NAMES.len() - 1)]
 }
@@ -174,7 +174,7 @@ const FUA: u32 = 1 << 17;
 const RAHEAD: u32 = 1 << 19;
 
 impl Event {
-    /// Reads an event of the ring; `None` for one of another length or kind.
+    /// Parses an event from the ring buffer; `None` if its length or kind is unknown.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -185,8 +185,8 @@ impl Event {
         let (kind, is_kernels) = (kind & !KERNELS, kind & KERNELS != 0);
         let asker =
             Asker { is_kernels, pid, tid, comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"), cgroup };
-        // Older kernels report a negative error number of requests, newer ones (5.16, and others that took it over) a
-        // block status.
+        // Older kernels report a negative error number, newer ones (5.16 and later, and those with a backport) a block
+        // status.
         let errno = match error.cast_signed() {
             errno @ ..0 => errno.unsigned_abs(),
             status => errno_of(status.unsigned_abs()),
@@ -222,7 +222,7 @@ impl Event {
         })
     }
 
-    /// Returns when it was complete, ns of CLOCK_MONOTONIC.
+    /// Returns when it ended, ns of CLOCK_MONOTONIC.
     #[must_use]
     pub const fn complete_ns(&self) -> u64 {
         match self {
@@ -255,7 +255,7 @@ impl Request {
         op_of(self.flags)
     }
 
-    /// Returns its kind in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).
+    /// Returns its type in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).
     #[must_use]
     pub fn letters(&self) -> String {
         let first = match self.op() {
@@ -272,31 +272,32 @@ impl Request {
             .collect()
     }
 
-    /// Returns true if it writes what a filesystem knows of files, and a thread waits for it: a journal does.
+    /// Returns true if it writes filesystem metadata that a thread waits for, as a journal does.
     #[must_use]
     pub const fn is_metadata(&self) -> bool {
         matches!(self.op(), Op::Write) && self.flags & META != 0 && self.flags & SYNC_FLAG != 0
     }
 
-    /// Returns true if a thread waits for it: reads, and writes that are not merely written back.
+    /// Returns true if a thread waits for it: reads, and writes that are not mere writeback.
     #[must_use]
     pub const fn is_waited_for(&self) -> bool {
         matches!(self.op(), Op::Read) || self.flags & SYNC_FLAG != 0
     }
 
-    /// Returns the whole time of the request, ns: in the queue, as far as it is known, and in the device.
+    /// Returns the total time of the request, ns: in the queue (if known) and in the device.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.queue_ns.unwrap_or(0).saturating_add(self.device_ns)
     }
 }
 
-/// A name up to its end.
+/// A name up to its terminating zero.
 fn up_to_zero(comm: &[u8; COMM]) -> &[u8] {
     &comm[..comm.iter().position(|byte| *byte == 0).unwrap_or(COMM)]
 }
 
-/// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for those that moved between versions.
+/// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for statuses whose number differs
+/// between versions.
 fn errno_of(status: u32) -> u32 {
     match status {
         0 => 0,
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!((request.errno, request.op(), request.letters().as_str()), (5, Op::Write, "WFS"));
         assert_eq!(request.total_ns(), 3_000);
         let Some(Event::Request(request)) = read(0, -28) else { panic!("a request") };
-        assert_eq!((request.queue_ns, request.errno), (None, 28), "no start; an error number of before 5.16");
+        assert_eq!((request.queue_ns, request.errno), (None, 28), "no start time; an error number as before 5.16");
         let Some(Event::Sync(sync)) = read(2, -5) else { panic!("a sync") };
         assert_eq!((sync.took_ns, sync.run_delay_ns, sync.inode, sync.errno), (2_000, 1_000, 2_048, 5));
         assert!(matches!(read(3, 0), Some(Event::Released(Released { blkcg: 9, bytes: 4096, .. }))));

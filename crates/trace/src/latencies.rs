@@ -1,10 +1,10 @@
-//! Histograms of latencies, as `bpf/live.bpf.c` counts them.
+//! Histograms of latencies, as counted by `bpf/live.bpf.c`.
 
 use std::fmt;
 
-/// Buckets of a histogram.
+/// Number of buckets in a histogram.
 const BUCKETS: usize = 432;
-/// Sixteen for each doubling of the time, from 1024 ns on.
+/// Sixteen buckets for each doubling of the time, from 1024 ns on.
 const PER_DOUBLING: usize = 16;
 const FIRST_NS: u64 = 1024;
 /// `struct latencies`, in words of 32 bits.
@@ -13,9 +13,9 @@ pub(crate) const WORDS: usize = 4 + 3 * BUCKETS;
 /// A part of a request's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// From when it was made until the device got it.
+    /// From its creation until the device got it.
     Queue,
-    /// From then until it was complete.
+    /// From when the device got it until it was completed.
     Device,
     /// Both.
     Total,
@@ -24,10 +24,10 @@ pub enum Stage {
 /// Histograms of the requests of one operation since the capture began, or between two readings.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Latencies {
-    /// Bytes.
+    /// Total bytes of the requests.
     pub bytes: u64,
-    /// Requests of which the time of the device is not known: the kernel does not keep it, and they were under way when
-    /// this was noticed.
+    /// Requests whose time in the device is not known: the kernel does not record when they were issued, and they
+    /// were in flight when this was noticed.
     pub unstamped: u64,
     buckets: [[u64; BUCKETS]; 3],
 }
@@ -45,7 +45,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds up what the processors have counted.
+    /// Adds up the counts of all processors.
     pub(crate) fn sum<'a>(processors: impl Iterator<Item = &'a [u32; WORDS]>) -> Self {
         let mut all = Self::default();
         for words in processors {
@@ -58,10 +58,10 @@ impl Latencies {
         all
     }
 
-    /// Returns what was counted since an earlier reading.
+    /// Returns the counts since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        // Each processor's counts begin again after 2^32.
+        // Each processor's counters wrap at 2^32.
         let wrapped = |now: u64, before: u64| u64::from((now as u32).wrapping_sub(before as u32));
         let mut buckets = self.buckets;
         for (stage, before) in buckets.iter_mut().zip(&earlier.buckets) {
@@ -74,15 +74,15 @@ impl Latencies {
         }
     }
 
-    /// Returns how many requests have this part of their time known.
+    /// Returns for how many requests this part of the time is known.
     #[must_use]
     pub fn count(&self, stage: Stage) -> u64 {
         self.buckets[stage as usize].iter().sum()
     }
 
-    /// Returns the time below which a share of the requests is, ns: the end of its bucket, which is at most a sixteenth above
-    /// the request's own time (below 1024 ns: 64 ns above). `None` without requests, and where fewer than one request is
-    /// expected above it: a p99 takes 100.
+    /// Returns the quantile `share` of the requests' times, ns: the upper end of its bucket, which is at most a
+    /// sixteenth above the true time (below 1024 ns: at most 64 ns above). `None` without requests, or if fewer than
+    /// one request is expected above it: a p99 needs 100.
     #[must_use]
     pub fn quantile_ns(&self, stage: Stage, share: f64) -> Option<u64> {
         let count = self.count(stage);
@@ -98,7 +98,7 @@ impl Latencies {
         self.buckets[stage as usize].iter().position(is_there).map(|bucket| bucket_end_ns(bucket) - 1)
     }
 
-    /// Returns the buckets that have requests, each with its bounds (from, and below what), ns, and its count.
+    /// Returns the buckets that are not empty: lower bound (inclusive) and upper bound (exclusive), ns, and count.
     pub fn buckets(&self, stage: Stage) -> impl Iterator<Item = (u64, u64, u64)> {
         let counted = self.buckets[stage as usize].iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(bucket, count)| (bucket_begin_ns(bucket), bucket_end_ns(bucket), *count))
@@ -126,7 +126,7 @@ const fn bucket_end_ns(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the program finds it.
+    /// As the BPF program computes it.
     fn bucket_of(ns: u64) -> usize {
         if ns < FIRST_NS {
             return (ns / 64) as usize;

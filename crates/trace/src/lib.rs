@@ -1,7 +1,9 @@
-//! Asks the kernel about block requests and syncs by BPF. Capture only: nothing is judged here.
+//! Records block requests and syncs through BPF. It only captures; it does not judge.
 //!
-//! [`Capture`] reports each request (`bpf/trace.bpf.c`), [`Live`] adds them up in the kernel (`bpf/live.bpf.c`). Both load
-//! a committed object, built by `cargo xtask bpf`, and attach it to tracepoints whose arguments the kernel describes (BTF). It needs no tracefs, no kprobes and no compiler; where the kernel's fields are is found when it is loaded.
+//! [`Capture`] reports each request (`bpf/trace.bpf.c`); [`Live`] aggregates requests in the kernel
+//! (`bpf/live.bpf.c`). Both load a committed object, built by `cargo xtask bpf`, and attach it to tracepoints whose
+//! arguments the kernel describes (BTF). They need no tracefs, no kprobes and no compiler; field offsets are resolved
+//! when the object is loaded (CO-RE).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! What `bpf/live.bpf.c` adds up: latencies of requests, those on their way, and what processes wait for.
+//! The data that `bpf/live.bpf.c` aggregates: latencies, requests in flight, and what processes read, write and wait
+//! for.
 
 use std::collections::HashMap as Places;
 
@@ -13,50 +14,50 @@ use crate::program::{Device, attach, attach_start, load};
 
 /// The object that `cargo xtask bpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));
-/// Disks that have room at most: `DISKS_MAX` of the program.
+/// Most disks that fit: `DISKS_MAX` of the program.
 const DISKS_MAX: usize = 64;
-/// Disks that may be added later.
+/// Slots reserved for disks that are added later.
 const DISKS_SPARE: usize = 12;
-/// Operations that are counted apart, in the order of the program.
+/// Operations that are counted separately, in the order of the program.
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
-/// Requests on their way that the program knows, and how many of them it looks at in one call.
+/// Most requests in flight that the program keeps, and how many of them it scans in one call.
 const IN_FLIGHT_MAX: usize = 1 << 14;
 const SCANNED_AT_ONCE: usize = 512;
 
 /// The disks of a [`Live`].
 #[derive(Clone, Copy, Debug)]
 pub enum Disks<'a> {
-    /// This one, and nothing of others.
+    /// This disk only.
     Only(Device),
-    /// These, and others that are added, up to some dozens.
+    /// These, and disks that are added later, up to a few dozen.
     Of(&'a [Device]),
 }
 
-/// A request that is on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// For how long, ns: since somebody asked for it, or else since the device got it.
+    /// Age, ns: since its creation or, if that is not known, since the device got it.
     pub age_ns: u64,
-    /// Whether the device has it; else it waits in the scheduler or the queue.
+    /// Whether the device has it; otherwise it is in the scheduler or the queue.
     pub is_issued: bool,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
-    /// Bytes; 0 of a flush.
+    /// Bytes; 0 for a flush.
     pub bytes: u32,
     /// What it does.
     pub op: Op,
-    /// Who asked for it.
+    /// Who issued it.
     pub asker: Asker,
 }
 
-/// A sync that a thread waits for.
+/// A sync in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncUnderWay {
     /// Who waits.
     pub asker: Asker,
-    /// For how long, ns.
+    /// How long it has taken so far, ns.
     pub age_ns: u64,
-    /// Name of the call; `write` for each that writes.
+    /// Name of the call; `write` for every call that writes.
     pub call: &'static str,
     /// Major and minor number of the disk; zeros where the filesystem has several.
     pub device: (u32, u32),
@@ -65,11 +66,11 @@ pub struct SyncUnderWay {
 /// What a process has done on a disk since the capture began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
     /// Major and minor number of the disk; zeros where the filesystem has several.
     pub device: (u32, u32),
-    /// Name of the thread that asked for something last, up to the first zero.
+    /// Name of the thread that was active last, up to the first zero.
     pub comm: [u8; COMM],
     /// Control group (v2), by inode; 0 without one.
     pub cgroup: u64,
@@ -77,38 +78,38 @@ pub struct Process {
     pub read_bytes: u64,
     /// Bytes that its own requests wrote.
     pub write_bytes: u64,
-    /// Bytes that it changed in memory, which are written back later.
+    /// Bytes that it changed in memory, to be written back later.
     pub changed_bytes: u64,
-    /// Its own requests.
+    /// Number of its own requests.
     pub requests: u64,
-    /// Its syncs.
+    /// Number of its syncs.
     pub syncs: u64,
-    /// How long its threads waited for these together, ns.
+    /// Total time that its threads waited for syncs, ns.
     pub sync_ns: u64,
-    /// The longest of them, ns.
+    /// Its longest sync, ns.
     pub longest_sync_ns: u64,
 }
 
-/// Latencies of disks, from when it is made until it is dropped.
+/// Records latencies, and waits if requested, until it is dropped.
 pub struct Live {
     bpf: Ebpf,
     places: Places<Device, u32>,
-    /// Places that no disk has.
+    /// Slots not used by any disk.
     free: Vec<u32>,
     with_waits: bool,
-    /// Whether the moment of issue is recorded by a program.
+    /// Whether a BPF program records when requests are issued.
     stamps_issue: bool,
     found: RingBuf<MapData>,
 }
 
 impl Live {
-    /// Begins to record the latencies of the requests of `disks`: the kernel runs one program for each request. `with_waits`
-    /// adds the requests on their way, and what processes read, write and sync: three programs for each request, and two
-    /// for each system call of the machine. `no_start` is true where the kernel does not keep when requests of some of these
-    /// disks were made (`queue/iostats` is 0).
+    /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request.
+    /// `with_waits` adds requests in flight and what processes read, write and sync: three programs per request, and
+    /// two per system call anywhere on the machine. `no_start` is true if the kernel does not record when requests to
+    /// some of these disks were created (`queue/iostats` is 0).
     ///
     /// # Errors
-    /// When the kernel or this user's rights do not allow it.
+    /// If the kernel or this user's privileges do not allow it.
     pub fn begin(disks: Disks<'_>, no_start: bool, with_waits: bool) -> Result<Self> {
         let (only, room, first) = match &disks {
             Disks::Only(disk) => (Some(*disk), 1, std::slice::from_ref(disk)),
@@ -130,18 +131,18 @@ impl Live {
             attach_start(&mut live.bpf, &btf, "io_start")?;
         }
         if with_waits {
-            // Without it, what processes change in memory is not known.
+            // Optional: without it, it is not known what processes change in memory.
             let _ = attach(&mut live.bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
             let scan: &mut RawTracePoint =
                 live.bpf.program_mut("scan").context("the object has no scan")?.try_into()?;
-            scan.load().context("the kernel refused the program of ages")?;
+            scan.load().context("the kernel refused the program that finds old requests")?;
             attach(&mut live.bpf, &btf, "call_ends", "sys_exit")?;
             attach(&mut live.bpf, &btf, "call_begins", "sys_enter")?;
         }
         Ok(live)
     }
 
-    /// Has a program record when the device gets requests: the kernel's own record of it is not kept for each disk.
+    /// Attaches a program that records when requests are issued: the kernel itself does not record it for every disk.
     fn stamp_issue(&mut self, btf: &Btf) -> Result<()> {
         if !self.stamps_issue {
             attach(&mut self.bpf, btf, "rq_issue", "block_rq_issue")?;
@@ -150,10 +151,10 @@ impl Live {
         Ok(())
     }
 
-    /// Records one more disk. Returns false if there is no room for it.
+    /// Adds a disk. Returns false if there is no room for it.
     ///
     /// # Errors
-    /// When the kernel does not take it.
+    /// If the kernel rejects the update.
     pub fn add(&mut self, disk: Device) -> Result<bool> {
         if self.places.contains_key(&disk) {
             return Ok(true);
@@ -165,11 +166,10 @@ impl Live {
         Ok(true)
     }
 
-    /// Gives the places of disks that are gone to others. What was counted there stays: the next one of a place begins with
-    /// it.
+    /// Frees the slots of disks that are gone. Their counts remain, so the next disk in a slot starts from them.
     ///
     /// # Errors
-    /// When the kernel does not take it.
+    /// If the kernel rejects the update.
     pub fn keep(&mut self, is_there: impl Fn(Device) -> bool) -> Result<()> {
         let gone: Vec<Device> = self.places.keys().copied().filter(|disk| !is_there(*disk)).collect();
         for disk in gone {
@@ -180,10 +180,10 @@ impl Live {
         Ok(())
     }
 
-    /// Returns the latencies of a disk since the capture began, for each operation that it had; none if it is not recorded.
+    /// Returns the latencies of a disk since the capture began, by operation; empty if the disk is not recorded.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the BPF maps cannot be read.
     pub fn latencies(&mut self, disk: Device) -> Result<Vec<(Op, Latencies)>> {
         let Some(place) = self.places.get(&disk) else { return Ok(Vec::new()) };
         let map = self.bpf.map("latencies").context("the program has no latencies")?;
@@ -197,30 +197,30 @@ impl Live {
             }
         }
         if !self.stamps_issue && all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
-            // It takes tens of MB, and so it is not kept.
+            // BTF takes tens of MB, so it is loaded only when needed.
             self.stamp_issue(&Btf::from_sys_fs()?)?;
         }
         Ok(all)
     }
 
-    /// Returns the requests that have been on their way for at least `age_ns` at the moment `now_ns` (CLOCK_MONOTONIC), the
+    /// Returns the requests that have been in flight for at least `age_ns` at the time `now_ns` (CLOCK_MONOTONIC),
     /// oldest first.
     ///
     /// # Errors
-    /// When the kernel does not say, or waits for requests are not recorded.
+    /// If the kernel does not run the scan, or waits are not recorded.
     pub fn in_flight(&mut self, now_ns: u64, age_ns: u64) -> Result<Vec<InFlight>> {
-        ensure!(self.with_waits, "requests on their way are not recorded");
+        ensure!(self.with_waits, "requests in flight are not recorded");
         let scan: &RawTracePoint = self.bpf.program("scan").context("the object has no scan")?.try_into()?;
         let mut all = Vec::new();
         for first in (0..IN_FLIGHT_MAX).step_by(SCANNED_AT_ONCE) {
             let mut options = RawTracePointRunOptions::new();
             options.args[..2].copy_from_slice(&[first as u64, now_ns.saturating_sub(age_ns)]);
-            scan.test_run(options).context("the kernel does not run the program of ages")?;
+            scan.test_run(options).context("the kernel did not run the program that finds old requests")?;
             while let Some(item) = self.found.next() {
                 all.extend(in_flight(&item, now_ns));
             }
         }
-        // A disk that is gone has no requests, whatever is left of them.
+        // Ignore leftover requests of disks that are gone.
         all.retain(|request: &InFlight| {
             self.places.contains_key(&Device { major: request.device.0, minor: request.device.1 })
         });
@@ -228,10 +228,10 @@ impl Live {
         Ok(all)
     }
 
-    /// Returns the syncs that threads wait for at the moment `now_ns` (CLOCK_MONOTONIC), the oldest first.
+    /// Returns the syncs in progress at the time `now_ns` (CLOCK_MONOTONIC), oldest first.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the BPF maps cannot be read.
     pub fn syncs(&self, now_ns: u64) -> Result<Vec<SyncUnderWay>> {
         let map = self.bpf.map("syncs").context("the program has no syncs")?;
         let map: HashMap<_, u32, [u64; 8]> = HashMap::try_from(map)?;
@@ -249,10 +249,11 @@ impl Live {
         Ok(all)
     }
 
-    /// Returns the processes that had I/O since the capture began, each once for each disk; of too many, the most recent.
+    /// Returns the processes with I/O since the capture began, once per disk; if there are too many, the most recent
+    /// ones.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the BPF maps cannot be read.
     pub fn processes(&self) -> Result<Vec<Process>> {
         let map = self.bpf.map("processes").context("the program has no processes")?;
         let map: HashMap<_, [u32; 2], [u64; 10]> = HashMap::try_from(map)?;
@@ -277,16 +278,16 @@ impl Live {
     }
 }
 
-/// Returns the entries of a table that changes meanwhile: each once, although the kernel begins again where the last one that
-/// it returned is gone.
+/// Returns the entries of a table that changes while it is read. Each key appears once, although the kernel starts
+/// over when the last entry it returned is gone.
 fn entries<K: aya::Pod + Eq + std::hash::Hash, V: aya::Pod>(map: &HashMap<&MapData, K, V>) -> Places<K, V> {
     map.iter().take(ENTRIES_MAX).filter_map(Result::ok).collect()
 }
 
-/// Entries of a table that are read at most.
+/// Most entries read from a table.
 const ENTRIES_MAX: usize = 32_768;
 
-/// Both halves of a word, the one that comes first in memory first.
+/// Both halves of a word, in memory order.
 fn halves(word: u64) -> [u32; 2] {
     let bytes = word.to_ne_bytes();
     [0, 4].map(|at| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")))
@@ -298,7 +299,7 @@ fn comm(words: [u64; 2]) -> [u8; COMM] {
     comm
 }
 
-/// Reads a `struct on_its_way`; `None` for one of another length.
+/// Parses a `struct on_its_way`; `None` if the length is wrong.
 fn in_flight(bytes: &[u8], now_ns: u64) -> Option<InFlight> {
     let bytes: &[u8; 72] = bytes.try_into().ok()?;
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

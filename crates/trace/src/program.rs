@@ -1,15 +1,15 @@
-//! What both captures need of the kernel: its version, the calls that are syncs, and programs attached to tracepoints.
+//! What both captures share: the kernel's version, the system calls that sync, and loading and attaching programs.
 
 use anyhow::{Context as _, Result};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::system::uname;
 
-/// First kernel whose tracepoint of issue has the request alone.
+/// First kernel whose tracepoint of issue has the request as its only argument.
 const ALONE_SINCE: (u32, u32) = (5, 11);
-/// First kernel that says when somebody asked for a request.
+/// First kernel that reports when a request is created.
 const START_SINCE: (u32, u32) = (6, 5);
-/// System calls that make files durable, and after them those that write: `calls` of the programs.
+/// System calls that make files durable, followed by those that write: `calls` of the programs.
 const CALLS: [i64; 9] = [
     libc::SYS_fsync,
     libc::SYS_fdatasync,
@@ -32,17 +32,17 @@ pub struct Device {
 }
 
 impl Device {
-    /// Returns it as the programs have it.
+    /// Returns the number as the programs encode it.
     pub(crate) const fn number(self) -> u32 {
         self.major << 20 | self.minor
     }
 }
 
-/// Loads the programs of `object` for `device`, or for all devices, with switches of the object turned on or off, and maps
-/// that hold as many entries as `sizes` says.
+/// Loads the programs of `object` for `device`, or for all devices, with its switches set as in `switches` and its
+/// maps sized as in `sizes`.
 ///
 /// # Errors
-/// When the kernel or this user's rights do not allow it.
+/// If the kernel or this user's privileges do not allow it.
 pub(crate) fn load(
     object: &[u8],
     device: Option<Device>,
@@ -61,21 +61,21 @@ pub(crate) fn load(
     for (map, entries) in sizes {
         loader.map_max_entries(map, *entries);
     }
-    let bpf = loader.load(object).context("the kernel did not load the program")?;
-    let btf = Btf::from_sys_fs().context("the kernel does not describe itself (BTF)")?;
+    let bpf = loader.load(object).context("the kernel refused to load the BPF programs")?;
+    let btf = Btf::from_sys_fs().context("the kernel has no BTF type information")?;
     Ok((bpf, btf))
 }
 
-/// Loads the program `name`, and has the kernel run it at a tracepoint.
+/// Loads the program `name` and attaches it to a tracepoint.
 pub(crate) fn attach(bpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<()> {
     let program: &mut BtfTracePoint = bpf.program_mut(name).context("the object has no such program")?.try_into()?;
-    program.load(tracepoint, btf).with_context(|| format!("the kernel refused the program of {tracepoint}"))?;
+    program.load(tracepoint, btf).with_context(|| format!("the kernel refused the BPF program for {tracepoint}"))?;
     program.attach().with_context(|| format!("cannot attach to {tracepoint}"))?;
     Ok(())
 }
 
-/// Attaches the program `name` to where somebody asks for a request. Returns false where the kernel does not say that:
-/// those before 6.5 do not, except for some that took it over.
+/// Attaches the program `name` to the creation of requests. Returns false if the kernel has no such tracepoint: those
+/// before 6.5 do not, except for some with a backport.
 pub(crate) fn attach_start(bpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<bool> {
     match attach(bpf, btf, name, "block_io_start") {
         Err(error) if kernel_version() >= START_SINCE => Err(error),
@@ -83,7 +83,7 @@ pub(crate) fn attach_start(bpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<bool
     }
 }
 
-/// Major and minor version of the running kernel; 0 where it cannot be read.
+/// Major and minor version of the running kernel; 0 if it cannot be parsed.
 fn kernel_version() -> (u32, u32) {
     let name = uname();
     let release = name.release().to_string_lossy().into_owned();

@@ -1,10 +1,10 @@
-//! Where the time of a sync went: its requests, those of the journal and the flushes, laid over each other in time.
+//! Where the time of a sync went: overlays its own requests, the journal's and flushes on a time line.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::event::{Asker, Dirtied, Event, Op, Request, Sync};
 
-/// What a sync waited for. An instant at which it waited for several belongs to the first of these.
+/// What a sync waited for. If several apply at the same instant, the first of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The file's data in the device, written by the thread itself or written back for it.
@@ -15,19 +15,19 @@ pub enum Part {
     Journal,
     /// A flush of the device's cache.
     Flush,
-    /// The scheduler, the queue, or a free place in it.
+    /// The scheduler, the queue, or a free slot in the queue.
     Queue,
     /// A processor.
     Processor,
-    /// What none of these explains.
+    /// Time that none of these explains.
     Unknown,
 }
 
-/// How many parts there are.
+/// Number of parts.
 const PARTS: usize = 7;
 
 impl Part {
-    /// All of them, in their order.
+    /// All parts, in order.
     pub const ALL: [Self; PARTS] =
         [Self::Data, Self::Throttle, Self::Journal, Self::Flush, Self::Queue, Self::Processor, Self::Unknown];
 
@@ -46,20 +46,20 @@ impl Part {
     }
 }
 
-/// Threads of one name that had the disk work during a sync.
+/// Threads of the same name that used the disk during a sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     /// The busiest of them.
     pub asker: Asker,
     /// How many there were.
     pub threads: u64,
-    /// Requests of their own that overlapped the sync, and their bytes.
+    /// Their own requests that overlapped the sync.
     pub requests: u64,
-    /// Bytes of these.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Bytes that they changed in memory in the half minute before, where threads of the kernel wrote back during the sync.
+    /// Bytes that they changed in memory in the half minute before, if kernel threads wrote data back during the sync.
     pub written_back: u64,
-    /// Syncs of their own that overlapped.
+    /// Their own syncs that overlapped this one.
     pub syncs: u64,
 }
 
@@ -76,9 +76,9 @@ impl Other {
 /// Where the time of one sync went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// ns by part, in the order of [`Part::ALL`]; together they are the sync's time.
+    /// Time by part, ns, in the order of [`Part::ALL`]; the sum is the sync's time.
     pub parts_ns: [u64; PARTS],
-    /// Who else used the disk meanwhile, the busiest first.
+    /// Who else used the disk during the sync, busiest first.
     pub others: Vec<Other>,
 }
 
@@ -90,24 +90,24 @@ impl Split {
     }
 }
 
-/// For how long a changed page may wait to be written back, ns: the kernel's `dirty_expire_centisecs`, and some.
+/// How long a changed page may wait for writeback, ns: the kernel's `dirty_expire_centisecs` and a margin.
 const DIRTY_NS: u64 = 35_000_000_000;
-/// How long a sync waits for events that explain it, ns: others may end a little later.
+/// How long to wait after a sync for events that explain it, ns: overlapping requests may end a little later.
 const LATER_NS: u64 = 100_000_000;
-/// Events that are kept at most: about 50 MB.
+/// Most events that are kept: about 50 MB.
 const KEPT_MAX: usize = 500_000;
-/// Others that are named.
+/// Most other users of the disk that are named.
 const OTHERS_MAX: usize = 3;
 
-/// Syncs that wait to be explained at most; what there is more of is counted.
+/// Most syncs that wait to be explained; further ones are only counted.
 const WAITING_MAX: usize = 100_000;
-/// How much earlier an event may have been complete than one before it: processors report in turn.
+/// How far out of order events may arrive, ns, because each processor reports its own.
 const DISORDER_NS: u64 = 10_000_000;
 
-/// Takes events, and hands over each sync with where its time went.
+/// Collects events, and explains where the time of each sync went.
 #[derive(Default)]
 pub struct Syncs {
-    /// Requests, releases and syncs, nearly in the order of their ends.
+    /// Requests, releases and syncs, roughly in the order in which they ended.
     kept: VecDeque<Event>,
     /// What threads changed in memory, in the same order.
     dirtied: VecDeque<Dirtied>,
@@ -117,7 +117,7 @@ pub struct Syncs {
 }
 
 impl Syncs {
-    /// Takes the next event. Only syncs that are `wanted` are explained.
+    /// Takes the next event. Only syncs for which `wanted` returns true are explained.
     pub fn take(&mut self, event: Event, wanted: impl FnOnce(&Sync) -> bool) {
         self.last_ns = self.last_ns.max(event.complete_ns());
         match event {
@@ -140,19 +140,19 @@ impl Syncs {
         }
     }
 
-    /// Returns how many wanted syncs there was no time to explain.
+    /// Returns how many wanted syncs could not be explained because they came too fast.
     #[must_use]
     pub const fn unexplained(&self) -> u64 {
         self.unexplained
     }
 
-    /// Returns when the last event was complete, ns.
+    /// Returns when the last event ended, ns.
     #[must_use]
     pub const fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// Returns the next sync that ended long enough before `now_ns`, with where its time went.
+    /// Returns the next sync that ended long enough before `now_ns`, and where its time went.
     pub fn next_explained(&mut self, now_ns: u64) -> Option<(Sync, Split)> {
         let oldest_ns = self.last_ns.saturating_sub(DIRTY_NS);
         while self.kept.pop_front_if(|event| event.complete_ns() < oldest_ns).is_some() {}
@@ -163,29 +163,30 @@ impl Syncs {
     }
 }
 
-/// Whether a request is one of a filesystem's journal: those of jbd2's thread, and what a thread of the kernel or the caller
-/// writes of metadata while somebody waits, as XFS and btrfs do.
+/// Whether a request belongs to a filesystem's journal: requests of jbd2's thread, and metadata that a kernel thread
+/// or the caller writes while somebody waits for it (XFS, btrfs).
 fn is_journal(request: &Request, sync: &Sync) -> bool {
     let asker = &request.asker;
     (asker.is_kernels && asker.name().starts_with("jbd2/"))
         || (request.is_metadata() && (asker.is_kernels || asker.tid == sync.asker.tid))
 }
 
-/// Whether a thread of the kernel writes back what programs changed.
+/// Whether this is a kernel thread that writes back what programs changed.
 fn is_writeback(asker: &Asker) -> bool {
     asker.is_kernels && asker.name().starts_with("kworker/")
 }
 
-/// Whether a request is one that the thread itself made, or that a limit of its control group let go.
+/// Whether the thread issued the request itself, or a kernel thread did after its control group's limit had released
+/// it.
 fn is_own(request: &Request, sync: &Sync) -> bool {
     request.asker.tid == sync.asker.tid
         || (sync.blkcg > ROOT && request.blkcg == sync.blkcg && is_writeback(&request.asker) && request.is_waited_for())
 }
 
-/// The kernel's id of the group of all that are in no other.
+/// The kernel's id of the root control group.
 const ROOT: u32 = 1;
 
-/// A time of waiting: from, until, and for what.
+/// A wait: from, until, and for what.
 type Wait = (u64, u64, Part);
 
 fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> Split {
@@ -193,10 +194,10 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
     let is_here = |device| sync.device == (0, 0) || sync.device == device;
     let overlaps = |from_ns: u64, until_ns: u64| from_ns < end_ns && until_ns > begin_ns;
     let mut waits: Vec<Wait> = Vec::new();
-    // When the limit of its group let a request of its own go, and when one of its own was complete.
+    // When the group's limit released a request, and when the sync's own requests were completed.
     let (mut others, mut releases_ns, mut own_ns) = (Others::default(), Vec::new(), vec![begin_ns]);
-    // What was complete before it began is no part of it, and what others end much later is not worth the search: a
-    // neighbour's sync may take some times as long.
+    // Events that ended before the sync began do not matter. The search stops some time after its end; the margin is
+    // for overlapping syncs of neighbours, which may take several times as long.
     let first = events.partition_point(|event| event.complete_ns() + DISORDER_NS < begin_ns);
     let until_ns = end_ns.saturating_add((sync.took_ns * 10).clamp(1_000_000, LATER_NS) + DISORDER_NS);
     for event in events.range(first..).take_while(|event| event.complete_ns() <= until_ns) {
@@ -246,7 +247,7 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
             others.of(changed.asker).written_back += u64::from(changed.bytes);
         }
     }
-    // Since when it was held back is not known: since its last request was complete, or let go.
+    // It is not known since when a request was held back: assume since the last one was completed or released.
     own_ns.extend_from_slice(&releases_ns);
     own_ns.sort_unstable();
     for at_ns in releases_ns {
@@ -261,13 +262,13 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
     Split { parts_ns, others: others.busiest() }
 }
 
-/// When somebody asked for a request, and when the device got it.
+/// When a request was created, and when the device got it.
 fn times(request: &Request) -> (u64, u64) {
     let issued_ns = request.complete_ns.saturating_sub(request.device_ns);
     (issued_ns.saturating_sub(request.queue_ns.unwrap_or(0)), issued_ns)
 }
 
-/// Adds up the time from `begin_ns` to `end_ns` by what was waited for, the first part of those at each instant.
+/// Adds up the time from `begin_ns` to `end_ns` by part; at each instant, the first active part counts.
 fn laid_over(waits: &[Wait], begin_ns: u64, end_ns: u64) -> [u64; PARTS] {
     let mut edges: Vec<(u64, usize, i64)> = Vec::with_capacity(waits.len() * 2);
     for (from_ns, until_ns, part) in waits {
@@ -288,11 +289,11 @@ fn laid_over(waits: &[Wait], begin_ns: u64, end_ns: u64) -> [u64; PARTS] {
     parts_ns
 }
 
-/// Others, by thread.
+/// Other users of the disk, by thread.
 #[derive(Default)]
 struct Others {
     by_thread: HashMap<u32, Other>,
-    /// Whether threads of the kernel wrote back.
+    /// Whether kernel threads wrote data back.
     is_written_back: bool,
 }
 
@@ -309,7 +310,7 @@ impl Others {
     }
 
     fn busiest(mut self) -> Vec<Other> {
-        // Whoever changed the pages is named, and not the threads that write them back for him.
+        // Name the threads that changed the pages, not the kernel threads that write them back.
         if self.by_thread.values().any(|other| other.written_back > 0) {
             self.by_thread.retain(|_, other| !is_writeback(&other.asker));
         }
@@ -318,7 +319,7 @@ impl Others {
         };
         let mut threads: Vec<Other> = self.by_thread.into_values().collect();
         busiest(&mut threads);
-        // A script starts one process after another: those of one name are one, under the busiest's number.
+        // A script may start one process after another: merge threads of the same name, under the busiest one's id.
         let mut others: Vec<Other> = Vec::new();
         for thread in threads {
             match others.iter_mut().find(|other| other.asker.comm == thread.asker.comm) {
@@ -349,7 +350,7 @@ mod tests {
         Asker { pid: tid, tid, comm, cgroup: 0, is_kernels }
     }
 
-    /// From when somebody asked, over when the device got it, until it was complete, ms.
+    /// Times, ms: when it was created, when the device got it, and when it was completed.
     fn request(by: Asker, flags: u32, [asked, issued, complete]: [u64; 3], blkcg: u32) -> Event {
         Event::Request(Request {
             complete_ns: complete * MS,
@@ -384,7 +385,7 @@ mod tests {
     fn explained(events: Vec<Event>) -> ([u64; PARTS], Vec<Other>) {
         let mut syncs = Syncs::default();
         events.into_iter().for_each(|event| syncs.take(event, |sync| sync.asker.tid == 1));
-        let (_, split) = syncs.next_explained(u64::MAX).expect("it is explained");
+        let (_, split) = syncs.next_explained(u64::MAX).expect("the sync should be explained");
         (split.parts_ns.map(|ns| ns / MS), split.others)
     }
 
@@ -395,7 +396,7 @@ mod tests {
             // Began before the sync did.
             request(us, WRITE_SYNC, [95, 98, 110], 1),
             request(journal, WRITE_SYNC, [110, 112, 130], 1),
-            // A flush beside the journal's write counts for the latter.
+            // While a flush overlaps the journal's write, the time counts for the journal.
             request(kernel, FLUSH, [125, 125, 160], 1),
             sync(us, 100, 170, 1),
         ]);
@@ -412,19 +413,19 @@ mod tests {
         };
         let (parts, others) = explained(vec![
             released(20, 7),
-            // A flush for somebody else while the limit holds ours back, and after.
+            // Flushes for somebody else, during and after the time in which the limit holds our request back.
             request(kernel, FLUSH, [5, 5, 15], 1),
             request(kernel, FLUSH, [44, 44, 46], 1),
             request(kernel, WRITE_SYNC, [20, 20, 22], 7),
             released(40, 7),
             request(kernel, WRITE_SYNC, [40, 40, 42], 7),
-            // Of another group: nothing of ours.
+            // Of another group, so not ours.
             released(48, 8),
             request(kernel, WRITE_SYNC, [48, 48, 49], 8),
             sync(us, 0, 50, 7),
         ]);
         assert_eq!(parts, [4, 38, 0, 2, 0, 1, 5]);
-        assert_eq!(others.len(), 1, "the one of the other group");
+        assert_eq!(others.len(), 1, "the request of the other group");
     }
 
     #[test]
@@ -445,7 +446,7 @@ mod tests {
         assert_eq!(
             (others[0].asker.tid, others[1].written_back, others[1].syncs),
             (5, 0, 1),
-            "nothing is written back"
+            "nothing was written back"
         );
     }
 
@@ -455,6 +456,6 @@ mod tests {
         (0..WAITING_MAX as u64 + 3).for_each(|at| syncs.take(sync(asker(1, "etcd"), at, at + 1, 1), |_| true));
         assert_eq!(syncs.unexplained(), 3);
         syncs.take(sync(asker(1, "etcd"), 0, 1, 1), |_| false);
-        assert_eq!(syncs.unexplained(), 3, "one that is not wanted");
+        assert_eq!(syncs.unexplained(), 3, "a sync that is not wanted does not count");
     }
 }

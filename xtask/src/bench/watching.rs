@@ -1,6 +1,6 @@
-//! What watching costs the watched: the IOPS of fio on a loop device, with and without somebody who takes the times of
-//! its requests. bpftrace does it twice: as bcc's biolatency does (a stamp at issue, in a hash table), and by reading the
-//! stamps that the kernel keeps.
+//! The overhead of watching a disk: fio's IOPS on a loop device, with and without a program that measures the
+//! latencies of its requests. bpftrace is measured twice: as bcc's biolatency works (a timestamp at issue, in a hash
+//! table), and with the timestamps that the kernel keeps.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ use super::{Args, fio};
 use crate::dist;
 
 const LOOP_BYTES: u64 = 512 << 20;
-/// How long a watcher gets to begin.
+/// How long a watcher has to start.
 const BEGINS: Duration = Duration::from_millis(1500);
 
 const BIOLATENCY: &str = "
@@ -29,7 +29,7 @@ const STAMPS: &str = "
 rawtracepoint:block_rq_complete { $rq = (struct request *)arg0; @usecs = hist((nsecs - $rq->io_start_time_ns) / 1000); }
 ";
 
-/// Who watches, and the least share of the IOPS that has to be left.
+/// The watchers, and the smallest acceptable share of the IOPS without a watcher.
 const WATCHERS: [(&str, Option<f64>); 7] = [
     ("watch --latencies", Some(0.99)),
     ("the same, wbt off", Some(0.99)),
@@ -40,7 +40,7 @@ const WATCHERS: [(&str, Option<f64>); 7] = [
     ("bpftrace, stamps", None),
 ];
 
-/// Someone who watches, until it is dropped.
+/// A running watcher; dropping it ends it.
 enum Watcher {
     Process(Child),
     Screen { terminal: Terminal },
@@ -58,14 +58,14 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         if let Self::Process(child) = self {
-            // The kernel removes the programs of a process that is gone.
+            // The kernel removes the BPF programs of a process that is gone.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Thousand IOPS with a watcher and without, in turn.
+/// Thousand IOPS without and with each watcher, in turn.
 pub(super) fn run(args: &Args) -> Result<Table> {
     qd1_lab::need_root("bench watching")?;
     let dir = qd1_lab::temp_dir()?;
@@ -90,14 +90,14 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     };
     let mut table = Table::new(&["watched by", "nobody", "watched", "ratio", "median ratio"]);
     for (name, least) in WATCHERS {
-        // The kernel keeps the moment of issue only where something on the queue asks for it, as wbt does.
+        // The kernel records the time of issue only if something on the queue needs it, such as wbt.
         let wbt_us = if name.ends_with("wbt off") { "0" } else { "2000" };
         let _wbt = disk.set_queue("wbt_lat_usec", wbt_us)?;
         let watched = || {
             let mut watcher = watcher(name, &qd1, disk.path(), dir.path())?;
             std::thread::sleep(BEGINS);
             let figures = fio::run(&job)?;
-            ensure!(watcher.is_watching()?, "{name} did not watch to the end");
+            ensure!(watcher.is_watching()?, "{name} ended before fio did");
             Ok(figures)
         };
         let pairs = in_turn(args.rounds, || fio::run(&job), watched)?;
@@ -128,7 +128,7 @@ fn watcher(name: &str, qd1: &Path, disk: &str, dir: &Path) -> Result<Watcher> {
     Ok(Watcher::Process(command.spawn().with_context(|| format!("cannot start {name}"))?))
 }
 
-/// In a mount of tracefs of its own, which many machines lack.
+/// With a private mount of tracefs, because many machines have none.
 fn bpftrace(script: &str) -> Command {
     let mut unshare = cmd::command("unshare");
     unshare.args([

@@ -1,4 +1,4 @@
-//! `qd1 trace --op sync`: where the time of slow syncs went, and who else was there, on disks of which that is known.
+//! `qd1 trace --op sync`: where the time of slow syncs went, and who else used the disk, on disks where both are known.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::common::{in_group, or_skip};
 use crate::trace::traced;
 use qd1_lab::{Loop, Mounted, Throttle, tool};
 
-/// An ext4 on a loop device. Fields drop in this order.
+/// An ext4 filesystem on a loop device. Fields are dropped in this order.
 struct Ext4 {
     mounted: Mounted,
     _disk: Option<Disk>,
 }
 
 impl Ext4 {
-    /// On a file of a simulated disk, whose requests go there past the page cache.
+    /// On a file of a simulated disk, with direct I/O.
     fn simulated(scenario: Scenario) -> Result<Self, String> {
         let disk = Disk::new(scenario)?;
         let file = disk.place.dir().join("image");
@@ -40,7 +40,7 @@ impl Ext4 {
         self.mounted.path()
     }
 
-    /// dd under another name than ours.
+    /// A copy of dd under another name.
     fn dd_as_neighbour(&self) -> PathBuf {
         let program = self.path().join("neighbour");
         fs::copy("/bin/dd", &program).unwrap();
@@ -48,7 +48,7 @@ impl Ext4 {
         program
     }
 
-    /// It writes there until it is dropped or is done.
+    /// Writes to the filesystem until it is finished or dropped.
     fn neighbour(&self, args: &[&str]) -> Neighbour {
         let program = self.dd_as_neighbour();
         let to = format!("of={}", self.path().join("theirs").display());
@@ -56,7 +56,7 @@ impl Ext4 {
         Neighbour(Command::new(&program).args(args).spawn().unwrap())
     }
 
-    /// The slow syncs of `count` writes of 4 KiB by dd, each of them synced.
+    /// The slow syncs among `count` synced writes of 4 KiB by dd.
     fn slow_syncs(&self, count: u64) -> Vec<Value> {
         self.syncs(|| dsync(self.path(), count, Command::new("dd")))
     }
@@ -82,34 +82,34 @@ fn dsync(dir: &Path, count: u64, mut dd: Command) {
     assert!(dd.arg(format!("of={}", file.display())).arg(format!("count={count}")).status().unwrap().success());
 }
 
-/// Those that a limit made slow, and not the other tests' load.
+/// Only the syncs that are slow because of a limit, not because of the load of other tests.
 fn slow(syncs: Vec<Value>) -> Vec<Value> {
     syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > 20_000_000).collect()
 }
 
-/// The share of a sync's time that these parts have.
+/// The share of these parts in a sync's time.
 fn share(sync: &Value, parts: &[&str]) -> f64 {
     let ns: u64 = parts.iter().map(|part| sync["parts"][format!("{part}_ns")].as_u64().unwrap()).sum();
     ns as f64 / sync["took_ns"].as_u64().unwrap() as f64
 }
 
-/// Most of the time of four in five of the syncs is in these parts: others use the processors at the same time, and the
-/// kernel does not report each request then.
+/// In at least four of five syncs, most of the time is in these parts. Not in all of them, because other tests use the
+/// processors at the same time, and then the kernel does not report every request.
 #[track_caller]
 fn assert_mostly(syncs: &[Value], at_least: usize, parts: &[&str]) {
-    assert!(syncs.len() >= at_least, "{} of {at_least} are slow", syncs.len());
+    assert!(syncs.len() >= at_least, "only {} of {at_least} syncs are slow", syncs.len());
     for sync in syncs {
         let all: u64 = sync["parts"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
-        assert_eq!(all, sync["took_ns"].as_u64().unwrap(), "the parts are all of it: {sync}");
+        assert_eq!(all, sync["took_ns"].as_u64().unwrap(), "the parts should add up to the whole: {sync}");
     }
     let right = syncs.iter().filter(|sync| share(sync, parts) >= 0.6).count();
     assert!(right * 5 >= syncs.len() * 4, "{right} of {}: {syncs:#?}", syncs.len());
 }
 
-/// Nine in ten of the syncs name the neighbour.
+/// At least nine of ten syncs name the neighbour.
 #[track_caller]
 fn assert_named(syncs: &[Value], at_least: usize, did: &str) {
-    assert!(syncs.len() >= at_least, "{} of {at_least} are slow", syncs.len());
+    assert!(syncs.len() >= at_least, "only {} of {at_least} syncs are slow", syncs.len());
     let names = |sync: &Value| {
         let others = sync["others"].as_array().unwrap();
         others.iter().any(|other| other["comm"] == "neighbour" && other[did].as_u64().unwrap() > 0)
@@ -125,7 +125,7 @@ fn a_slow_flush_is_a_flush() {
 }
 
 #[test]
-fn slow_writes_are_the_devices() {
+fn slow_writes_are_data_or_journal() {
     let mut scenario = disk_with_flushes_of(100e3);
     scenario.device.write = Service::log_normal(20e6, 0.1);
     let disk = or_skip!(Ext4::simulated(scenario));
@@ -133,16 +133,16 @@ fn slow_writes_are_the_devices() {
 }
 
 #[test]
-fn the_wait_in_a_control_groups_limit_is_shown_as_such() {
+fn the_wait_for_a_control_groups_limit_is_shown_as_throttle() {
     let disk = or_skip!(Ext4::quick());
     let group = or_skip!(Throttle::new("trace", &disk.mounted.disk, &[("write_iops", 50)]));
     let syncs = disk.syncs(|| dsync(disk.path(), 100, in_group(&group, "dd", &[])));
     assert_mostly(&slow(syncs), 8, &["throttle"]);
 }
 
-/// Cause: flushes of the neighbour cut the wait, and nine tenths of it were unknown.
+/// Regression: a neighbour's flushes interrupted the wait, and nine tenths of it were shown as unknown.
 #[test]
-fn the_wait_in_a_limit_is_its_own_beside_a_neighbour_that_syncs() {
+fn the_wait_for_a_limit_is_throttle_even_if_a_neighbour_syncs() {
     let disk = or_skip!(Ext4::quick());
     let group = or_skip!(Throttle::new("trace-two", &disk.mounted.disk, &[("write_iops", 20)]));
     let script = "while :; do \"$1\" if=/dev/zero of=\"$2\" bs=4k count=1 conv=fsync status=none; sleep 0.02; done";
@@ -166,13 +166,13 @@ fn each_call_that_syncs_is_shown() {
         rustix::fs::syncfs(&file).unwrap();
         let slices = [std::io::IoSlice::new(b"durable")];
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
-        // Without the flag it is none.
+        // Without the flag, the write is not a sync.
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::empty()).unwrap();
         rustix::fs::fsync(File::open(device).unwrap()).unwrap();
     });
     let syncs = objects.iter().filter(|object| object["type"] == "sync");
     let calls: Vec<&str> = syncs.map(|sync| sync["op"].as_str().unwrap()).collect();
-    // The last is that of the disk itself.
+    // The last one is of the disk itself.
     assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "fsync"], "{objects:#?}");
 }
 
@@ -188,20 +188,20 @@ fn who_syncs_in_the_same_journal_is_named() {
 #[test]
 fn who_filled_the_memory_that_is_written_back_is_named() {
     let mut scenario = disk_with_flushes_of(100e3);
-    // 16 channels of 4 MB/s: what the neighbour wrote in a moment is written back for seconds.
+    // 16 channels of 4 MB/s: writeback of the neighbour's data takes seconds.
     let write = Service { per_byte_ns: 250.0, ..Service::log_normal(1e6, 0.1) };
     scenario.device = Device { write, ..scenario.device };
     let disk = or_skip!(Ext4::simulated(scenario));
     let syncs = disk.syncs(|| {
         assert!(disk.neighbour(&["bs=1M", "count=150"]).0.wait().unwrap().success());
         let path = disk.path().to_owned();
-        // Threads of the kernel write it back, as they would by themselves some seconds later.
+        // Start the writeback by kernel threads now; on their own they would do so some seconds later.
         let writing = std::thread::spawn(move || tool("sync", &["--file-system", path.to_str().unwrap()]));
         std::thread::sleep(std::time::Duration::from_millis(300));
         dsync(disk.path(), 5, Command::new("dd"));
         writing.join().unwrap().unwrap();
     });
-    // Those that were over before the writing back was.
+    // Only syncs that were slowed down by the writeback.
     let during: Vec<Value> = syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > 30_000_000).collect();
     assert_named(&during, 1, "written_back_bytes");
 }

@@ -1,4 +1,4 @@
-//! `qd1 trace` on loop devices: what the kernel counted is what it shows.
+//! `qd1 trace` on loop devices: it shows exactly the requests that the kernel counted.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,20 +13,20 @@ use serde_json::Value;
 use crate::common::refusal::as_ordinary_user;
 use crate::common::{Place, Running, int, or_skip, said};
 
-/// What the kernel counts of a device.
+/// The kernel's counters of a device.
 fn counted(disk: &Loop) -> DeviceCounters {
     let name = disk.path().strip_prefix("/dev/").unwrap();
     Machine::new().device_counters(name).unwrap()
 }
 
-/// The objects of a trace with these options, while `work` is done.
+/// The objects that a trace with these options prints while `work` runs.
 pub(crate) fn traced(disk: &str, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
     let place = Place::new();
     let mut trace = Running::start(place.command(&[&["trace", disk, "--json"], args].concat()));
     let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
-    let start = lines.next().expect("it begins").unwrap();
+    let start = lines.next().expect("trace should start").unwrap();
     work();
-    // A trace that counts its lines may have ended by itself.
+    // A trace with --count may have ended already.
     let _ = kill_process(trace.pid(), Signal::INT);
     let objects = [start].into_iter().chain(lines.map(Result::unwrap));
     objects.map(|line| serde_json::from_str(&line).unwrap()).collect()
@@ -59,13 +59,13 @@ fn every_request_that_the_kernel_counts_is_shown() {
     let shown = objects.len() as u64 - 2;
     let not_shown = int(&end["lost"]) + int(&end["unseen"]);
     assert_eq!((&end["type"], int(&end["completed"])), (&Value::from("end"), shown + not_shown), "{end}");
-    // The kernel does not run the program for each completion, wherever that is; each is counted.
+    // The kernel does not run the program for every completion, but those requests are counted as in flight.
     let not_shown = not_shown + int(&end["in_flight"]);
     let is_all = |seen: u64, all: u64, each: u64| seen <= all && all - seen <= not_shown * each;
     let of_dd = |op: &'static str| requests(&objects, op).filter(|request| request["comm"] == "dd");
     assert!(is_all(of_dd("read").count() as u64, 400, 1), "{} of 400; {end}", of_dd("read").count());
     assert!(is_all(bytes(of_dd("write")), 60 << 16, 64 << 10), "{}; {end}", bytes(of_dd("write")));
-    // Whoever else reads or writes the device is in both.
+    // Other users of the device appear in both.
     let [reads, flushes] = ["read", "flush"].map(|op| requests(&objects, op).count() as u64);
     assert!(is_all(reads, change.reads, 1), "{reads} of {}; {end}", change.reads);
     assert!(is_all(flushes, change.flushes, 1), "{flushes} of {}; {end}", change.flushes);
@@ -73,19 +73,20 @@ fn every_request_that_the_kernel_counts_is_shown() {
         assert!(is_all(bytes(requests(&objects, op)), all, 1 << 20), "{op}: {all}; {end}");
     }
     assert!(not_shown < 20, "{end}");
-    assert!(change.flushes > 0, "fdatasync sends one");
+    assert!(change.flushes > 0, "fdatasync should send a flush");
     for request in requests(&objects, "read") {
         assert!(int(&request["device_ns"]) > 0 && request["errno"] == 0, "{request}");
-        // Kernels from 6.5 on say when somebody asked.
+        // From 6.5 on, kernels report when a request was created.
         assert_eq!(request["queue_ns"].is_number(), objects[0]["sees_queue"] == true, "{request}");
     }
     let places: Vec<u64> = of_dd("read").map(|request| int(&request["sector"])).collect();
     let in_order = places.is_sorted_by(|one, next| one < next);
-    assert!(in_order && places.iter().all(|sector| sector % 8 == 0 && *sector < 3200), "where they were: {places:?}");
+    let in_range = places.iter().all(|sector| sector % 8 == 0 && *sector < 3200);
+    assert!(in_order && in_range, "sectors should be in order and in range: {places:?}");
 }
 
 #[test]
-fn only_what_was_chosen_is_shown_and_no_more_than_that() {
+fn only_selected_requests_are_shown_up_to_the_count() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let to = format!("of={}", disk.path());
     let args = ["--op", "write", "--comm", "dd", "--min-size", "64k", "--count", "5"];
@@ -103,19 +104,19 @@ fn it_ends_in_time_and_shows_what_happened_around_slow_requests() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let from = format!("if={}", disk.path());
     let read = || dd(&[&from, "of=/dev/null", "bs=4k", "count=20", "iflag=direct"]);
-    // Every request takes longer than a nanosecond, and none an hour.
+    // Every request takes longer than a nanosecond, and none takes an hour.
     for (slow, shown) in [("1ns", 20), ("1h", 0)] {
         let place = Place::new();
         let mut trace =
             Running::start(place.command(&["trace", disk.path(), "--slow", slow, "--runtime", "2s", "--json"]));
         let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
-        lines.next().expect("it begins").unwrap();
+        lines.next().expect("trace should start").unwrap();
         read();
         let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
         let (seen, end) =
             (requests(&rest, "read").filter(|request| request["comm"] == "dd").count(), rest.last().unwrap());
         assert_eq!(end["type"], "end");
-        // The kernel does not run the program for each completion; each is counted.
+        // The kernel does not run the program for every completion, but those requests are counted.
         let not_shown = (int(&end["unseen"]) + int(&end["in_flight"])) as usize;
         assert!(seen <= shown && shown - seen <= not_shown, "{slow}: {seen}, {end}");
         let said = std::io::read_to_string(trace.0.stderr.take().unwrap()).unwrap();
@@ -125,14 +126,14 @@ fn it_ends_in_time_and_shows_what_happened_around_slow_requests() {
 }
 
 #[test]
-fn forms_of_other_programs_are_theirs() {
+fn other_programs_can_read_the_output_formats() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let from = format!("if={}", disk.path());
     let shown = |form: &str| {
         let place = Place::new();
         let mut command = place.command(&["trace", disk.path(), "--format", form, "--comm", "dd", "--count", "3"]);
         let trace = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        // It begins at some moment; what was missed is read again.
+        // The trace starts at some point, so keep reading until it has seen enough.
         let reader = std::thread::spawn(move || trace.wait_with_output().unwrap());
         while !reader.is_finished() {
             dd(&[&from, "of=/dev/null", "bs=4k", "count=3", "iflag=direct"]);
@@ -156,7 +157,7 @@ fn forms_of_other_programs_are_theirs() {
 }
 
 #[test]
-fn who_cannot_trace_and_what_has_no_queue_say_what_to_do() {
+fn refusals_say_what_to_do() {
     let place = Place::open_to_all();
     let refused = |output: std::process::Output, code: i32, what: &str| {
         let error = said(&output.stderr);

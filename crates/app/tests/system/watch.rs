@@ -1,4 +1,4 @@
-//! `qd1 watch --batch` beside iostat and vmstat: all three read the same counters, which the test makes up.
+//! Compares `qd1 watch --batch` with iostat and vmstat: all three read the same counters, which the test makes up.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ impl Drawn {
         let mut texts = [String::new(), String::new()];
         for (minor, name) in self.disks.iter().enumerate() {
             let mut fields = [0u64; 17].map(|_| self.random.u64(1000..1_000_000_000));
-            // Nothing in flight, and a disk at rest among them.
+            // Nothing is in flight, and some disks are idle.
             fields[8] = 0;
             let is_at_rest = self.random.u8(..) < 30;
             for text in &mut texts {
@@ -46,7 +46,7 @@ impl Drawn {
                 "cpu  {ticks}\ncpu0 {ticks}\nintr {interrupts} 0\nctxt {switches}\nbtime 1700000000\nprocesses 5\n\
                  procs_running 3\nprocs_blocked 2\nsoftirq 1 0\n"
             );
-            // Guests' time is a part of the programs'.
+            // Guest time is included in user and nice, so it stays the same.
             cpu[..8].iter_mut().for_each(|ticks| *ticks += self.random.u64(0..300));
             interrupts += self.random.u64(0..100_000);
             switches += self.random.u64(0..100_000);
@@ -54,7 +54,7 @@ impl Drawn {
         })
     }
 
-    /// /proc/vmstat at both moments, as the machine has it but for what vmstat prints.
+    /// /proc/vmstat at both moments: the machine's own, except for the counters that vmstat prints.
     fn vmstat(&mut self) -> [String; 2] {
         let now = fs::read_to_string("/proc/vmstat").unwrap();
         let mut counters = ["pgpgin", "pgpgout", "pswpin", "pswpout"].map(|name| (name, self.random.u64(0..1 << 30)));
@@ -73,7 +73,7 @@ impl Drawn {
     }
 }
 
-/// Requests, merges, sectors and times of each kind some further, in proportions that disks have.
+/// Advances the counters of requests, merges, sectors and times, in proportions that are typical of disks.
 fn advance(fields: &mut [u64; 17], random: &mut fastrand::Rng) {
     for kind in [0, 4, 11] {
         let count = random.u64(0..20_000);
@@ -89,14 +89,15 @@ fn advance(fields: &mut [u64; 17], random: &mut fastrand::Rng) {
     fields[10] += random.u64(0..20_000);
 }
 
-/// Equal but for the last digit that is printed, and for the length of the interval that each program measured.
+/// Equal except for rounding of the last printed digit and, for rates, the length of the interval that each program
+/// measured.
 fn is_equal(theirs: f64, ours: f64, is_rate: bool) -> bool {
     let of_interval = if is_rate { 0.05 * theirs.abs() } else { 0.0 };
     (theirs - ours).abs() <= 0.0101 + of_interval
 }
 
 #[test]
-fn disks_and_memory_are_as_iostat_and_vmstat_have_them() {
+fn disks_and_memory_agree_with_iostat_and_vmstat() {
     if !is_root() {
         or_skip!(Err("mounts need root".to_owned()));
     }
@@ -125,7 +126,7 @@ fn disks_and_memory_are_as_iostat_and_vmstat_have_them() {
     for (name, [first, _]) in &files {
         fs::write(dir.join(name), first).unwrap();
     }
-    // In a namespace of mounts of its own, the counters are these files.
+    // In a private mount namespace, these files replace the counters.
     let script = "for file in diskstats stat vmstat; do mount --bind \"$1/$file\" /proc/$file || exit 9; done
         mount --bind \"$1/block\" /sys/block || exit 9
         LC_ALL=C S_TIME_FORMAT=ISO iostat -x -y 4 1 > \"$1/iostat\" &
@@ -136,7 +137,7 @@ fn disks_and_memory_are_as_iostat_and_vmstat_have_them() {
     let qd1 = crate::common::qd1();
     command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh", place.dir_str(), qd1]);
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // In the middle of the interval, all of them have read the first and none the second.
+    // In the middle of the interval, all programs have read the first counters and none has read the second.
     std::thread::sleep(Duration::from_secs(2));
     for (name, [_, second]) in &files {
         fs::write(dir.join(name), second).unwrap();
@@ -153,7 +154,7 @@ fn disks_and_memory_are_as_iostat_and_vmstat_have_them() {
     assert_same_columns(&read("iostat"), &read("ours.txt"));
 }
 
-/// Each figure of each disk, and of the processors.
+/// Compares every figure of the processors and of each disk.
 fn compare_with_iostat(theirs: &str, ours: &Value) {
     let mut lines = theirs.lines();
     lines.find(|line| line.starts_with("avg-cpu:")).expect("its head");
@@ -169,9 +170,9 @@ fn compare_with_iostat(theirs: &str, ours: &Value) {
         let mut words = row.split_ascii_whitespace();
         let device = words.next().unwrap();
         let disk = ours["disk"].as_array().unwrap().iter().find(|disk| disk["disk_device"] == device);
-        let disk = disk.unwrap_or_else(|| panic!("{device} is not among ours: {ours:#}"));
+        let disk = disk.unwrap_or_else(|| panic!("qd1 does not show {device}: {ours:#}"));
         for (name, word) in names.iter().zip(words) {
-            // As in its own JSON: `%rrqm` is `rrqm`.
+            // As in iostat's JSON: `%rrqm` is `rrqm`.
             let (key, their) = (name.trim_start_matches('%'), word.parse::<f64>().unwrap());
             let our = disk[key].as_f64().unwrap_or_else(|| panic!("{key}: {disk:#}"));
             let is_rate = name.ends_with("/s") || ["aqu-sz", "%util"].contains(name);
@@ -197,16 +198,16 @@ fn compare_with_vmstat(theirs: &str, ours: &Value) {
             "id" => cpu("idle"),
             "wa" => cpu("iowait"),
             "st" => cpu("steal"),
-            // What is free changes from one reading to the next.
+            // The machine's free memory changes from one reading to the next.
             "swpd" | "free" | "buff" | "cache" | "gu" => continue,
-            other => panic!("a column of vmstat: {other}"),
+            other => panic!("unknown column of vmstat: {other}"),
         };
-        // It prints whole numbers, and divides by the interval that was asked for.
+        // vmstat prints whole numbers, and divides by the requested interval.
         assert!((their - our).abs() <= 1.0 + 0.05 * their, "{name}: {their} and {our}\n{theirs}");
     }
 }
 
-/// The names of columns, and where each ends.
+/// The headings must have the same names in the same columns.
 fn assert_same_columns(theirs: &str, ours: &str) {
     for start in ["avg-cpu:", "Device"] {
         let head = |text: &str| text.lines().find(|line| line.starts_with(start)).map(str::to_owned);
@@ -215,7 +216,7 @@ fn assert_same_columns(theirs: &str, ours: &str) {
 }
 
 #[test]
-fn wrong_paces_and_disks_say_what_is_right() {
+fn invalid_intervals_and_disks_are_refused_with_advice() {
     let place = Place::new();
     let refused = |args: &[&str], what: &str| {
         let output = place.command(&[&["watch"], args].concat()).output().unwrap();

@@ -1,4 +1,4 @@
-//! The screen of `qd1 watch` in a terminal, and its latencies, on disks whose truth is known.
+//! The screen of `qd1 watch` in a terminal, and its latencies, on disks of known behaviour.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::common::{Running, is_root, or_skip, qd1, wait_until};
 use crate::trace::traced;
 use qd1_lab::{Loop, Terminal, tool};
 
-/// A loop device on a simulated disk, whose requests go there past the page cache. Fields drop in this order.
+/// A loop device on a simulated disk, with direct I/O. Fields are dropped in this order.
 struct Device {
     device: Loop,
     _disk: Disk,
@@ -32,7 +32,7 @@ impl Device {
         Ok(Self { device: Loop::direct(&file)?, _disk: disk })
     }
 
-    /// Reads by dd, of 4 KiB each, past the page cache.
+    /// Reads of 4 KiB each by dd, with direct I/O.
     fn reads(&self, count: u32) -> Command {
         let mut dd = Command::new("dd");
         dd.arg(format!("if={}", self.device.path())).args(["of=/dev/null", "bs=4k", "iflag=direct"]);
@@ -45,7 +45,7 @@ impl Device {
     }
 }
 
-/// A terminal with `qd1 watch`, and its directory.
+/// A terminal that runs `qd1 watch`, and its directory.
 struct Screen {
     terminal: Terminal,
     _dir: TempDir,
@@ -60,7 +60,7 @@ impl Screen {
         Self { terminal: Terminal::new(dir.path(), size, &script).unwrap(), _dir: dir, status }
     }
 
-    /// What it shows as soon as that is so, or at the end of some seconds.
+    /// Returns the screen as soon as `is_so` accepts it, or after some seconds.
     fn when(&self, is_so: impl Fn(&str) -> bool) -> String {
         let begin = qd1_lab::clock::now();
         loop {
@@ -72,7 +72,7 @@ impl Screen {
         }
     }
 
-    /// Ends it with `q`, and returns its exit code.
+    /// Quits with `q` and returns the exit code.
     fn ended(&self) -> String {
         self.terminal.type_keys(&["q"]).unwrap();
         self.when(|_| self.status.exists());
@@ -105,11 +105,11 @@ fn a_request_that_hangs_is_shown_with_who_waits_and_the_screen_stays_alive() {
     let took = begin.elapsed();
     let what = format!(" s: read of 4 KiB on {} in the device, for dd ", disk.name());
     assert!(first.contains(&what), "{first}");
-    // Two seconds on a machine of its own: others use the processors here.
+    // Two seconds on an idle machine, but other tests use the processors at the same time.
     assert!(took < Duration::from_secs(10), "{took:?}");
     let clock = |screen: &str| screen.lines().next().unwrap_or_default().to_owned();
     let later = screen.when(|screen| screen.contains("WAITING") && clock(screen) != clock(&first));
-    assert_ne!(clock(&first), clock(&later), "it goes on");
+    assert_ne!(clock(&first), clock(&later), "the screen should keep updating");
     let over = screen.when(|screen| !screen.contains("WAITING"));
     assert!(!over.contains("WAITING"), "{over}");
     assert_eq!(screen.ended(), "0");
@@ -133,22 +133,22 @@ fn processes_and_their_syncs_are_on_the_screen_and_keys_work() {
     let waits =
         |screen: &str| line(screen).split_whitespace().rev().nth(3).is_some_and(|ms| ms.parse().unwrap_or(0) > 500);
     let shown = screen.when(waits);
-    assert!(waits(&shown), "nearly all of each second goes to syncs: {shown}");
+    assert!(waits(&shown), "nearly all of each second should go to syncs: {shown}");
     assert!(shown.contains("flush") && shown.contains("write "), "latencies by operation: {shown}");
     screen.terminal.type_keys(&["/", "x", "y", "z"]).unwrap();
     let filtered = screen.when(|screen| screen.contains("contains: xyz") && line(screen).is_empty());
     assert!(line(&filtered).is_empty() && filtered.contains("contains: xyz_"), "{filtered}");
     screen.terminal.type_keys(&["Escape"]).unwrap();
-    // A terminal waits for what may follow an escape.
-    assert!(!line(&screen.when(|screen| !line(screen).is_empty())).is_empty(), "all are shown again");
+    // tmux waits for a while whether more bytes follow an escape.
+    assert!(!line(&screen.when(|screen| !line(screen).is_empty())).is_empty(), "all processes should be shown again");
     screen.terminal.type_keys(&["h"]).unwrap();
     assert!(screen.when(|screen| screen.contains("Keys")).contains("this help"));
     assert_eq!(screen.ended(), "0");
 }
 
-/// Cause: it read the end of its input for ever, with a whole processor.
+/// Regression: it kept reading the end of its input forever, which used a whole processor.
 #[test]
-fn it_ends_with_its_terminal() {
+fn it_ends_when_its_terminal_is_closed() {
     or_skip!(needs());
     let dir = TempDir::new().unwrap();
     let pid = dir.path().join("pid");
@@ -163,7 +163,7 @@ fn it_ends_with_its_terminal() {
 }
 
 #[test]
-fn an_ordinary_user_sees_the_counters_and_why_there_is_no_more() {
+fn an_ordinary_user_sees_the_counters_and_why_the_rest_is_missing() {
     or_skip!(needs());
     let screen = Screen::new([80, 24], "setpriv --reuid=65534 --regid=65534 --clear-groups", "");
     let shown = screen.when(|screen| screen.contains("no latencies"));
@@ -171,28 +171,29 @@ fn an_ordinary_user_sees_the_counters_and_why_there_is_no_more() {
     assert_eq!(screen.ended(), "0");
 }
 
-/// The latencies of reads by the second, from before `reads` begin until after their end.
+/// The latencies of reads for each second, from before `reads` starts until after it ends.
 fn totals_during(disk: &str, reads: &mut Command) -> Vec<Value> {
     let mut watch = Command::new(qd1());
     watch.args(["watch", disk, "--latencies", "--json", "--batch", "1"]);
     let mut watch = Running::start(watch);
     let mut lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
-    // It has begun once it has reported.
-    lines.next().expect("it begins").unwrap();
+    // Once the first report arrives, recording has started.
+    lines.next().expect("watch should start").unwrap();
     let mut reads = reads.spawn().unwrap();
     let (mut totals, mut after) = (Vec::new(), 0);
     while after < 2 {
         after += u32::from(reads.try_wait().unwrap().is_some());
-        let report: Value = lines.next().expect("it goes on").unwrap().parse().unwrap();
+        let report: Value = lines.next().expect("watch should go on").unwrap().parse().unwrap();
         totals.push(report["disk"][0]["latency"]["read"]["total"].clone());
     }
     assert!(reads.wait().unwrap().success());
     totals
 }
 
-/// Cause: without iostats, the kernel leaves the stamp of an earlier request, and latencies grew by the second.
+/// Regression: without iostats, the kernel leaves the timestamp of an earlier request, so latencies came out seconds
+/// too long.
 #[test]
-fn a_stamp_of_an_earlier_request_is_not_taken_for_one() {
+fn a_stale_timestamp_of_an_earlier_request_is_not_used() {
     or_skip!(needs());
     let disk = or_skip!(Loop::new(16 << 20, &[]));
     let from = format!("if={}", disk.path());
@@ -205,7 +206,7 @@ fn a_stamp_of_an_earlier_request_is_not_taken_for_one() {
     let totals = totals_during(name, Command::new("dd").args(args));
     let count: u64 = totals.iter().map(|total| total["count"].as_u64().unwrap_or(0)).sum();
     assert!(count >= 4000, "{totals:?}");
-    // Two seconds or more, each of them, when it was wrong.
+    // With the bug, every median was two seconds or more.
     let medians: Vec<u64> = totals.iter().filter_map(|total| total["p50_ns"].as_u64()).collect();
     assert!(medians.iter().all(|ns| *ns < 1_000_000_000), "{medians:?}");
 }
@@ -216,7 +217,7 @@ fn latencies_are_those_of_the_requests() {
     let mut scenario = disk_with_flushes_of(100e3);
     scenario.device.read = Service::log_normal(4e6, 0.5);
     let disk = or_skip!(Device::new(scenario));
-    // Both record the same requests, each with stamps of its own.
+    // Both record the same requests, each with its own timestamps.
     let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
     let requests = traced(disk.device.path(), &["--op", "read"], || {
         for total in totals_during(&disk.name(), &mut disk.reads(600)) {
@@ -232,7 +233,7 @@ fn latencies_are_those_of_the_requests() {
         .collect();
     totals.sort_by(f64::total_cmp);
     let count: u64 = buckets.values().sum();
-    // The kernel does not report each completion everywhere.
+    // The kernel does not report every completion.
     assert!(count >= 590 && count.abs_diff(totals.len() as u64) <= 10, "{count} and {} of 600", totals.len());
     for share in [0.5, 0.9, 0.99] {
         let rank = (count as f64 * share) as u64;
@@ -242,7 +243,7 @@ fn latencies_are_those_of_the_requests() {
             seen > rank
         });
         let (ours, traced) = (*bucket.unwrap().0 as f64, totals[(totals.len() as f64 * share) as usize]);
-        // Of a bucket that begins there and is a sixteenth wide; both may have missed other ones.
-        assert!((0.85..1.05).contains(&(ours / traced)), "{share}: {ours}, and {traced} by a trace");
+        // `ours` is the lower end of a bucket that is a sixteenth wide, and each may have missed different requests.
+        assert!((0.85..1.05).contains(&(ours / traced)), "{share}: {ours} by watch, {traced} by trace");
     }
 }

@@ -16,10 +16,10 @@ pub struct Activity {
     pub at_ns: u64,
     /// How long the machine had been running then, ns; the first report is an average over this time.
     pub uptime_ns: u64,
-    /// Disks and partitions in the order of the kernel.
+    /// Disks and partitions in the kernel's order.
     pub disks: Vec<DiskActivity>,
     /// Time of all processors by kind, in the order of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq,
-    /// steal. Guests' time is a part of the first two.
+    /// steal. Guest time is included in the first two.
     pub cpu_ticks: [u64; 8],
     /// Interrupts.
     pub interrupts: u64,
@@ -33,9 +33,10 @@ pub struct Activity {
     pub paging: Paging,
     /// Memory in use now.
     pub memory: MemoryUse,
-    /// Dirty data from which on the kernel writes back, and at which writers have to wait, KiB; `None` if not known.
+    /// Amounts of dirty data at which the kernel starts writeback and at which writers have to wait, KiB; `None` if
+    /// unknown.
     pub dirty_limits_kib: Option<[u64; 2]>,
-    /// Time in which at least one task waited, us, for: processor, disks, memory; `None` without PSI.
+    /// Time in which at least one task waited for a processor, disks or memory (in this order), us; `None` without PSI.
     pub pressure_us: Option<[u64; 3]>,
 }
 
@@ -85,7 +86,7 @@ pub struct DiskActivity {
 }
 
 impl Machine {
-    /// Reads all counters now. Those that cannot be read are zero.
+    /// Reads all counters now. Counters that cannot be read are zero.
     #[must_use]
     pub fn activity(&self) -> Activity {
         let (stat, uptime) = (self.text("/proc/stat"), self.text("/proc/uptime"));

@@ -1,8 +1,8 @@
-//! The arithmetic of iostat (sysstat 12) and vmstat (procps 4) between two moments.
+//! Rates between two readings, computed as by iostat (sysstat 12) and vmstat (procps 4).
 
 use super::{Activity, DiskActivity, Requests};
 
-/// What happened between two moments, or since the machine started.
+/// What happened between two readings, or since the machine started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Length of the interval, s.
@@ -17,7 +17,7 @@ pub struct Rates {
     pub interrupts: f64,
     /// Context switches per second.
     pub switches: f64,
-    /// Share of the time in which at least one task waited, percent, for: processor, disks, memory; `None` without PSI.
+    /// Percent of the time in which at least one task waited for a processor, disks or memory; `None` without PSI.
     pub pressure: Option<[f64; 3]>,
 }
 
@@ -32,7 +32,7 @@ pub struct CpuShares {
     pub system: f64,
     /// Idle while a task waited for a disk.
     pub iowait: f64,
-    /// Used by other machines of the host.
+    /// Used by other virtual machines of the host.
     pub steal: f64,
     /// Idle.
     pub idle: f64,
@@ -45,7 +45,7 @@ pub struct MemoryUse {
     pub swap_kib: u64,
     /// Unused.
     pub free_kib: u64,
-    /// Caches of devices.
+    /// Caches of block devices.
     pub buffers_kib: u64,
     /// File caches, and the kernel's own reclaimable memory.
     pub cache_kib: u64,
@@ -98,9 +98,9 @@ pub struct RequestRates {
     pub kib: f64,
     /// Merged per second (`rrqm/s`).
     pub merges: f64,
-    /// Percent of all that were merged (`%rrqm`).
+    /// Percent of all requests that were merged (`%rrqm`).
     pub merged: f64,
-    /// Mean time of one, in the queue and in the device, ms (`r_await`).
+    /// Mean time of a request in the queue and the device, ms (`r_await`).
     pub await_ms: f64,
     /// Mean size, KiB (`rareq-sz`).
     pub size_kib: f64,
@@ -144,7 +144,7 @@ impl Activity {
     }
 
     fn cpu(&self, before: &Self) -> CpuShares {
-        // The kernel may set back the idle time of a processor that was taken offline.
+        // The idle time may decrease if a processor was taken offline.
         let ticks: [f64; 8] =
             std::array::from_fn(|kind| self.cpu_ticks[kind].saturating_sub(before.cpu_ticks[kind]) as f64);
         let all: f64 = ticks.iter().sum();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_start_again_are_no_huge_rates() {
+    fn counters_that_were_reset_do_not_give_huge_rates() {
         let [before, now] =
             [900, 20].map(|count| Activity { at_ns: count, disks: vec![disk(count)], ..Activity::default() });
         let rates = Activity { at_ns: 2_000_000_000, ..now }.rates(Some(&before));

@@ -1,4 +1,4 @@
-//! What the syncs that were shown waited for, all together: the answer in a line.
+//! A one-line summary of what the shown syncs waited for, all together.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,24 +9,24 @@ use qd1_trace::{Part, Split, Sync};
 
 use super::columns::shown_name;
 
-/// Programs that are named at most.
+/// Most programs that are named.
 const NAMED_MAX: usize = 3;
-/// Programs that are counted at most.
+/// Most programs that are counted.
 const COUNTED_MAX: usize = 1000;
 
-/// Sums over the syncs that were shown.
+/// Sums over the shown syncs.
 #[derive(Default)]
 pub(super) struct Answer {
     syncs: u64,
     took_ns: u64,
     longest_ns: u64,
     parts_ns: HashMap<&'static str, u64>,
-    /// During how many syncs threads of this name used the disk.
+    /// By thread name: during how many syncs it used the disk.
     others: HashMap<String, u64>,
 }
 
 impl Answer {
-    /// Counts one more.
+    /// Adds one sync.
     pub(super) fn count(&mut self, sync: &Sync, split: &Split) {
         self.syncs += 1;
         self.took_ns += sync.took_ns;
@@ -44,7 +44,7 @@ impl Answer {
         }
     }
 
-    /// Returns it in words; `None` if no sync was shown.
+    /// Returns the summary as text; `None` if no sync was shown.
     pub(super) fn words(&self) -> Option<String> {
         if self.syncs == 0 {
             return None;
@@ -104,7 +104,7 @@ mod tests {
             let mut parts_ns = [0; Part::ALL.len()];
             parts_ns[Part::Data as usize] = data_ms * 1_000_000;
             parts_ns[Part::Unknown as usize] = (took_ms - data_ms) * 1_000_000;
-            // Twice the same program counts once for a sync.
+            // A program that appears twice counts once per sync.
             let others = [other, other].map(|name| Other { asker: asker(name), ..Other::default() }).into();
             answer.count(&sync, &Split { parts_ns, others });
         }

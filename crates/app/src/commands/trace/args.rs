@@ -12,56 +12,56 @@ use super::item::Item;
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
-  qd1 trace /var/lib/postgresql            every request of the disk below it
-  qd1 trace vda --op flush --min-lat 10ms  slow flushes alone
-  qd1 trace vda --op sync --min-lat 10ms   slow fsyncs, and where their time went
-  qd1 trace vda --slow 50ms                what happened around slow requests
+  qd1 trace /var/lib/postgresql            every request to the disk below it
+  qd1 trace vda --op flush --min-lat 10ms  slow flushes only
+  qd1 trace vda --op sync --min-lat 10ms   why fsyncs are slow
+  qd1 trace vda --slow 50ms                what happens around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
 
 Columns: QUE is the time in the scheduler and the queue before the device got
-the request, LAT the time in the device. T: R(ead), W(rite), F(lush), D(iscard),
-N (other); then F(UA), A(head), S(ync), M(etadata).
+the request, LAT the time in the device. T is the type: R(ead), W(rite),
+F(lush), D(iscard) or N (other), then F(UA), A(head), S(ync), M(etadata).
 A sync has two or three lines: how long it took, what it waited for (journal,
 data and flush: in the device; throttle: a control group's limit; queue: the
-scheduler or a free place), and who else used the disk meanwhile.
-It needs root (CAP_BPF and CAP_PERFMON), and nothing installed.";
+scheduler or a free slot in the queue), and who else used the disk meanwhile.
+It needs root (or CAP_BPF and CAP_PERFMON), but nothing else installed.";
 
-/// What it takes.
+/// Command-line arguments.
 #[derive(Args, Debug)]
 pub(crate) struct TraceArgs {
-    /// Disk (vda, /dev/vda), or a path on it; all disks without
+    /// Disk (vda, /dev/vda) or a path on it [default: all disks]
     pub(super) target: Option<PathBuf>,
-    /// End after this time [default: at Ctrl-C]
+    /// Stop after this time [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) runtime: Option<u64>,
-    /// End after this many requests and syncs
+    /// Stop after this many requests and syncs
     #[arg(long, short, value_name = "N")]
     pub(super) count: Option<u64>,
-    /// Only these operations, separated by commas
+    /// Show only these operations, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = choice(&OPS))]
     pub(super) op: Vec<Wanted>,
-    /// Also syncs (fsync, fdatasync, O_DSYNC writes), and what each waited for
+    /// Also show syncs (fsync, fdatasync, O_DSYNC writes) and what each waited for
     #[arg(long)]
     pub(super) syscalls: bool,
-    /// Only requests of this process
+    /// Show only requests and syncs of this process
     #[arg(long, value_name = "PID")]
     pub(super) pid: Option<u32>,
-    /// Only requests of threads with this name
+    /// Show only requests and syncs of threads with this name
     #[arg(long, value_name = "NAME", value_parser = thread_name)]
     pub(super) comm: Option<String>,
-    /// Only requests of this control group (v2): its directory below /sys/fs/cgroup
+    /// Show only this control group (v2), given as a directory below /sys/fs/cgroup
     #[arg(long, value_name = "DIR")]
     pub(super) cgroup: Option<PathBuf>,
-    /// Only requests of at least this size
+    /// Show only requests of at least this size
     #[arg(long, value_name = "SIZE")]
     pub(super) min_size: Option<Bytes>,
-    /// Only what took at least this long: requests by queue and device together
+    /// Show only requests (queue and device together) and syncs that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) min_lat: Option<u64>,
-    /// Everything up to 2 s before and after each chosen one that took at least this long
+    /// Show everything from 2 s before to 2 s after each selected request or sync that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
     pub(super) slow: Option<u64>,
-    /// Form of the lines
+    /// Output format
     #[arg(long, value_parser = choice(&FORMATS), default_value = "text")]
     pub(super) format: Format,
     /// The same as --format ndjson
@@ -79,17 +79,17 @@ pub(crate) enum Wanted {
     Syncs,
 }
 
-/// Operations: name, help text and value.
+/// Values of `--op`: name, help text and value.
 const OPS: [Choice<Wanted>; 6] = [
     ("read", "Reads", Wanted::Requests(Op::Read)),
     ("write", "Writes", Wanted::Requests(Op::Write)),
     ("flush", "Flushes of the device's cache", Wanted::Requests(Op::Flush)),
     ("discard", "Discards", Wanted::Requests(Op::Discard)),
     ("other", "Other requests", Wanted::Requests(Op::Other)),
-    ("sync", "Calls that make files durable; as with --syscalls", Wanted::Syncs),
+    ("sync", "Calls that make files durable, shown as with --syscalls", Wanted::Syncs),
 ];
 
-/// Forms of the lines.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
@@ -98,9 +98,9 @@ pub(crate) enum Format {
     Iolog,
 }
 
-/// Forms: name, help text and value.
+/// Values of `--format`: name, help text and value.
 const FORMATS: [Choice<Format>; 4] = [
-    ("text", "Columns as biosnoop's", Format::Text),
+    ("text", "The columns of biosnoop", Format::Text),
     ("ndjson", "One JSON object per line", Format::Ndjson),
     ("csv", "Comma-separated, with a header", Format::Csv),
     ("iolog", "fio's iolog, version 3: `fio --read_iolog` replays it", Format::Iolog),
@@ -108,10 +108,10 @@ const FORMATS: [Choice<Format>; 4] = [
 
 /// The kernel keeps 15 bytes of a thread's name.
 fn thread_name(text: &str) -> Result<String, String> {
-    if text.len() < COMM { Ok(text.to_owned()) } else { Err("names of threads have at most 15 bytes".to_owned()) }
+    if text.len() < COMM { Ok(text.to_owned()) } else { Err("the kernel keeps only 15 bytes of a name".to_owned()) }
 }
 
-/// What is shown.
+/// Decides what is shown.
 pub(super) struct Filter<'a> {
     pub(super) args: &'a TraceArgs,
     /// Inode of the control group.
@@ -119,7 +119,7 @@ pub(super) struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Returns true if it is to be shown.
+    /// Returns true if the item should be shown.
     pub(super) fn takes(&self, item: &Item) -> bool {
         match item {
             Item::Request(request) => {
@@ -130,7 +130,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Returns true if a sync is to be shown. It has no size.
+    /// Returns true if the sync should be shown; `--min-size` does not apply to syncs.
     pub(super) fn takes_sync(&self, sync: &Sync) -> bool {
         self.takes_any(Wanted::Syncs, &sync.asker, sync.took_ns)
     }

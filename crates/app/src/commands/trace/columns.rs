@@ -1,4 +1,4 @@
-//! What the lines of requests and of syncs have in common.
+//! What the lines of requests and syncs have in common.
 
 use std::fmt::Write as _;
 
@@ -6,27 +6,27 @@ use qd1_model::{printable, printable_output};
 use qd1_trace::Asker;
 use serde::Serialize;
 
-/// Returns an object as a line.
+/// Returns an object as a line of JSON.
 pub(super) fn line(object: &impl Serialize) -> String {
     printable_output(&serde_json::to_string(object).expect("plain data")).into_owned() + "\n"
 }
 
-/// Whether a letter takes one column of any terminal.
+/// Whether a character takes exactly one column on any terminal.
 fn is_narrow(letter: char) -> bool {
     letter == ' ' || letter.is_ascii_graphic() || (letter.is_alphanumeric() && letter < '\u{300}')
 }
 
-/// Returns a text with letters of one column only.
+/// Replaces every character that may not be one column wide with `?`.
 pub(crate) fn narrow(text: &str) -> String {
     text.chars().map(|letter| if is_narrow(letter) { letter } else { '?' }).collect()
 }
 
-/// Returns the name of a thread as a terminal can show it.
+/// Returns the name of a thread, safe to print on a terminal.
 pub(super) fn shown_name(asker: &Asker) -> String {
     narrow(&asker.name())
 }
 
-/// Appends a time in ms, with three digits after the point, aligned to the right.
+/// Appends a time in ms with three decimals, aligned to the right.
 pub(super) fn push_ms(text: &mut String, ns: u64, width: usize) {
     let us = (ns + 500) / 1000;
     let digits = (us / 1000).checked_ilog10().map_or(1, |log| log as usize + 1) + 4;
@@ -34,9 +34,9 @@ pub(super) fn push_ms(text: &mut String, ns: u64, width: usize) {
     let _ = write!(text, "{}.{:03}", us / 1000, us % 1000);
 }
 
-/// Appends what every line of text begins with.
+/// Appends the columns with which every text line begins.
 pub(super) fn push_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
-    // Whole numbers: a busy disk makes hundreds of thousands of lines a second.
+    // Integers only, for speed: a busy disk produces hundreds of thousands of lines a second.
     let (begin, us) = (text.len(), complete_ns / 1000);
     let _ = write!(text, "{}.{:05}", us / 1_000_000, us % 1_000_000 / 10);
     text.extend(std::iter::repeat_n(' ', (begin + 10).saturating_sub(text.len())));
@@ -47,7 +47,7 @@ pub(super) fn push_who(text: &mut String, complete_ns: u64, asker: &Asker, disk:
     let _ = write!(text, "{:<7} {disk:<7} ", asker.pid);
 }
 
-/// Appends what every row begins with.
+/// Appends the columns with which every CSV row begins.
 pub(super) fn push_csv_who(text: &mut String, complete_ns: u64, asker: &Asker, disk: &str) {
     let comm = printable(&asker.name()).replace('"', "\"\"");
     let _ = write!(text, "{complete_ns},\"{comm}\",{},{},{disk},", asker.pid, asker.cgroup);

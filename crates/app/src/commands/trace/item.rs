@@ -1,15 +1,15 @@
-//! What a trace shows: a request, or a sync with where its time went.
+//! What a trace shows: requests, and syncs with where their time went.
 
 use qd1_trace::{Request, Split, Sync};
 
-/// One of them.
+/// A request or a sync.
 pub(super) enum Item {
     Request(Request),
     Sync(Sync, Box<Split>),
 }
 
 impl Item {
-    /// Returns when it was complete, ns of CLOCK_MONOTONIC.
+    /// Returns when it was completed, ns of CLOCK_MONOTONIC.
     pub(super) const fn complete_ns(&self) -> u64 {
         match self {
             Self::Request(request) => request.complete_ns,

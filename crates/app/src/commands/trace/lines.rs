@@ -1,4 +1,4 @@
-//! The lines of a trace, in each form.
+//! The lines of a trace, in each output format.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,21 +13,21 @@ use super::columns::{line, push_csv_who, push_ms, push_who};
 use super::item::Item;
 use super::syncs;
 
-/// Writes lines, and knows the disks by name.
+/// Formats lines, with disks by name.
 pub(super) struct Lines<'a> {
     form: Format,
     machine: &'a Machine,
     begin_ns: u64,
-    /// Whether there are syncs among them.
+    /// Whether syncs are shown, too.
     has_syncs: bool,
     names: HashMap<(u32, u32), String>,
-    /// Disks that the iolog has opened.
+    /// Disks already opened in the iolog.
     opened: Vec<String>,
-    /// The last time in the iolog, us.
+    /// Last timestamp in the iolog, us.
     last_us: u64,
 }
 
-/// The first object.
+/// The first JSON object.
 #[derive(Serialize)]
 struct Start {
     #[serde(rename = "type")]
@@ -35,17 +35,17 @@ struct Start {
     schema_version: u32,
     rests_on: &'static str,
     sees_queue: bool,
-    /// What syncs rest on, where they are shown.
+    /// The source of syncs, if they are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     syncs_rest_on: Option<&'static str>,
 }
 
-/// A request.
+/// A request as a JSON object.
 #[derive(Serialize)]
 struct RequestLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Since the trace began.
+    /// Since the trace began, ns.
     complete_ns: u64,
     comm: &'a str,
     pid: u32,
@@ -61,7 +61,7 @@ struct RequestLine<'a> {
     errno: u32,
 }
 
-/// The last object.
+/// The last JSON object.
 #[derive(Serialize)]
 struct End {
     #[serde(rename = "type")]
@@ -76,7 +76,7 @@ struct End {
     unexplained_syncs: Option<u64>,
 }
 
-/// A disk's name by its numbers, `-` where they are not known; each is asked for once.
+/// A disk's name by its numbers, `-` if they are not known; each name is looked up once.
 fn disk_name<'a>(names: &'a mut HashMap<(u32, u32), String>, machine: &Machine, (major, minor): (u32, u32)) -> &'a str {
     let name = || match (major, minor) {
         (0, 0) => "-".to_owned(),
@@ -90,7 +90,7 @@ impl<'a> Lines<'a> {
         Self { form, machine, begin_ns, has_syncs, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
     }
 
-    /// Returns what comes before the first line.
+    /// Returns the header.
     pub(super) fn head(&self, sees_start: bool) -> String {
         match self.form {
             Format::Text => format!(
@@ -112,7 +112,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Appends the lines of a request or a sync; false for one that the form does not have.
+    /// Appends the lines of a request or a sync; returns false if the format cannot express it.
     pub(super) fn push(&mut self, text: &mut String, item: &Item) -> bool {
         match item {
             Item::Request(request) => self.push_request(text, request),
@@ -139,7 +139,7 @@ impl<'a> Lines<'a> {
         let disk = disk_name(&mut self.names, self.machine, event.device);
         let complete_ns = event.complete_ns.saturating_sub(self.begin_ns);
         let letters = event.letters();
-        // A flush has no place.
+        // A flush has no position.
         let sector = if event.op() == Op::Flush { 0 } else { event.sector };
         match self.form {
             Format::Text => {
@@ -185,7 +185,7 @@ impl<'a> Lines<'a> {
                 text.push('\n');
             }
             Format::Iolog => {
-                // Times of an iolog do not go back.
+                // Timestamps of an iolog must not decrease.
                 let begun_ns = complete_ns.saturating_sub(event.total_ns());
                 self.last_us = self.last_us.max(begun_ns / 1000);
                 let (file, at_us) = (format!("/dev/{disk}"), self.last_us);
@@ -206,7 +206,7 @@ impl<'a> Lines<'a> {
         true
     }
 
-    /// Appends what comes after the last line.
+    /// Appends the footer.
     pub(super) fn foot(&self, text: &mut String, counts: Counts, unexplained: u64) {
         match self.form {
             Format::Ndjson => {
@@ -257,7 +257,7 @@ mod tests {
         assert!(lines.push_request(&mut text, &request(2_234_600_000, Some(1_000), 9_000_000, 0)));
         assert!(
             !lines.push_request(&mut text, &Request { flags: 9, ..request(2_300_000_000, None, 1, 0) }),
-            "zeroes are not in it"
+            "write-zeroes requests are not part of an iolog"
         );
         let times: Vec<&str> = text.lines().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(times, ["1229999", "1229999", "1229999", "1229999"], "{text}");

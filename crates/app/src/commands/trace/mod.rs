@@ -1,5 +1,4 @@
-//! `qd1 trace`: a line for each block request of a disk, as the kernel completes it, and for each sync that waited for
-//! these.
+//! `qd1 trace`: a line for each block request of a disk, as the kernel completes it, and for each sync.
 
 mod answer;
 mod args;
@@ -36,13 +35,13 @@ use item::Item;
 use lines::Lines;
 use slow::Around;
 
-/// Shows the requests of a disk until a limit is reached or a signal ends it.
+/// Shows the requests of a disk until a limit is reached or a signal arrives.
 ///
 /// # Errors
-/// When the disk is not known, or the kernel or this user's rights do not allow it.
+/// If the disk is not known, or the kernel or this user's privileges do not allow tracing.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     if args.op == [Wanted::Syncs] && !args.json && args.format == Format::Iolog {
-        return Err(Problem::usage("--format iolog has no syncs; leave out --op sync, or use --format csv").into());
+        return Err(Problem::usage("--format iolog cannot hold syncs; omit --op sync or use --format csv").into());
     }
     let machine = Machine::new();
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
     if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
         let slow = format_ns(slow_ns as f64);
-        message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C ends"));
+        message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C stops"));
     }
     let stdout = std::io::stdout();
     let mut out = stdout.lock();
@@ -106,31 +105,31 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
         }
         if unexplained > 0 {
             let count = thousands(unexplained);
-            message::print(format_args!("qd1: {count} syncs came too fast to be explained, and are not shown"));
+            message::print(format_args!("qd1: {count} syncs are not shown because they came too fast to be analysed"));
         }
         let cut_short = shown.around.as_ref().map_or(0, Around::cut_short);
         if cut_short > 0 {
             let count = thousands(cut_short);
-            message::print(format_args!("qd1: before {count} of these there were more requests than are kept"));
+            message::print(format_args!("qd1: {count} of these had more requests before them than qd1 keeps"));
         }
     }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
-/// Most syncs that are explained between two readings.
+/// Most syncs analysed between two readings.
 const EXPLAINED_AT_ONCE: usize = 1000;
 
-/// What is shown, and how many lines it has.
+/// The output, and how many lines it has so far.
 struct Shown<'a> {
     filter: Filter<'a>,
     lines: Lines<'a>,
-    /// Syncs, and what explains them, where they are wanted.
+    /// Syncs and the events that explain them, if syncs were requested.
     syncs: Option<Syncs>,
     around: Option<Around>,
-    /// Lines that were not written yet.
+    /// Lines not written yet.
     text: String,
     count: u64,
-    /// The syncs among them, together.
+    /// A summary of the shown syncs.
     answer: Answer,
 }
 
@@ -138,7 +137,7 @@ impl Shown<'_> {
     /// Takes the next event.
     fn take(&mut self, event: Event) {
         if let Some(syncs) = &mut self.syncs {
-            // Around a slow one, all are shown.
+            // With --slow, any sync may have to be shown.
             let (filter, all) = (&self.filter, self.around.is_some());
             syncs.take(event, |sync| all || filter.takes_sync(sync));
         }
@@ -147,8 +146,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Shows some of the syncs that ended before `now_ns`, as long as there is room for lines. Returns true if there may be
-    /// more.
+    /// Shows some of the syncs that ended before `now_ns`, up to the line limit. Returns true if there may be more.
     fn explain(&mut self, now_ns: u64) -> bool {
         for _ in 0..EXPLAINED_AT_ONCE {
             let next =
@@ -190,9 +188,9 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     };
     let other = match counts.lost_other {
         0 => String::new(),
-        lost => format!(", and {} of what explains syncs", thousands(lost)),
+        lost => format!(", and {} events that explain syncs", thousands(lost)),
     };
-    let queue = if sees_start { "" } else { "; this kernel does not say how long requests queued (6.5 does)" };
+    let queue = if sees_start { "" } else { "; this kernel does not report queue times (Linux 6.5 and later do)" };
     format!(
         "{} request{} of {of} in {}, {} lost{other}{unseen}; recorded by BPF at tracepoints{queue}",
         thousands(counts.completed),
@@ -202,34 +200,34 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     )
 }
 
-/// Returns name and numbers of the disk that a word names: the disk below a path, or a device.
+/// Returns the name and numbers of the disk for an argument, which is a device or a path on a disk.
 fn disk(machine: &Machine, target: &Path) -> Result<(String, Device)> {
     let name = named_disk(machine, target)?;
     let queue = machine.block_queue(&name).with_context(|| format!("{name} is not in /sys/block"))?;
     if !queue.has_requests {
         return Err(Problem::usage(format!(
-            "{name} has no queue of requests to trace: it passes on what it gets; name a disk below it, if there is one"
+            "{name} has no queue of requests to trace; if it is on top of another disk, name that disk instead"
         ))
         .into());
     }
     Ok((name, Device { major: queue.major, minor: queue.minor }))
 }
 
-/// Returns the inode of a control group's directory, by which the kernel knows it.
+/// Returns the inode of a control group's directory, which is the kernel's id of the group.
 fn inode(dir: &Path) -> Result<u64> {
     let places = [dir.to_owned(), Path::new("/sys/fs/cgroup").join(dir), Path::new("/sys/fs/cgroup/unified").join(dir)];
     let is_group = |dir: &Path| rustix::fs::statfs(dir).is_ok_and(|found| found.f_type as u64 == CGROUP2_SUPER_MAGIC);
     let found = places.iter().find(|dir| dir.is_dir() && is_group(dir)).and_then(|dir| std::fs::metadata(dir).ok());
     found.map(|found| found.ino()).ok_or_else(|| {
         let shown = printable(&dir.to_string_lossy()).into_owned();
-        Problem::usage(format!("{shown}: is not a control group (v2); name its directory in /sys/fs/cgroup")).into()
+        Problem::usage(format!("{shown} is not a control group (v2); give a directory below /sys/fs/cgroup")).into()
     })
 }
 
-/// statfs(2) of cgroup v2.
+/// Filesystem type of cgroup v2 in statfs(2).
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 
 fn not_allowed(error: &Error) -> Error {
-    let message = format!("requests cannot be traced here: {}", refusal(error));
+    let message = format!("cannot trace requests: {}", refusal(error));
     Problem::new(ProblemKind::Capability, message).into()
 }

@@ -1,37 +1,37 @@
-//! What happened around slow requests: the last two seconds are kept, and shown when one is slow.
+//! What happened around slow requests: the last two seconds are kept, and shown once a request is slow.
 
 use std::collections::VecDeque;
 
 use super::item::Item;
 
-/// How long before and after a slow request, ns.
+/// How much is shown before and after a slow request, ns.
 const AROUND_NS: u64 = 2_000_000_000;
-/// Requests that are kept at most: about 20 MB.
+/// Most requests and syncs that are kept: about 20 MB.
 const KEPT_MAX: usize = 200_000;
 
-/// The requests of the last two seconds.
+/// The requests and syncs of the last two seconds.
 pub(super) struct Around {
     slow_ns: u64,
     kept: VecDeque<Item>,
-    /// Until when everything is shown, once one was slow.
+    /// After a slow request: until when everything is shown.
     until_ns: Option<u64>,
-    /// Requests that are kept at most.
+    /// Most items that are kept.
     room: usize,
-    /// When the last request for which there was no room was complete.
+    /// Completion time of the last item that was dropped for lack of room.
     evicted_ns: Option<u64>,
-    /// Slow requests whose two seconds before had no room.
+    /// Slow requests for which the two seconds before are incomplete.
     cut_short: u64,
     /// Slow requests.
     slow: u64,
 }
 
 impl Around {
-    /// Waits for requests of at least `slow_ns`.
+    /// Looks for requests that took at least `slow_ns`.
     pub(super) fn new(slow_ns: u64) -> Self {
         Self { slow_ns, kept: VecDeque::new(), until_ns: None, room: KEPT_MAX, evicted_ns: None, cut_short: 0, slow: 0 }
     }
 
-    /// Takes the next request, and shows what is to be shown. Only one that `counts` can be slow.
+    /// Takes the next item and calls `show` for each item to show. Only an item that `counts` can be slow.
     pub(super) fn take(&mut self, item: Item, counts: bool, mut show: impl FnMut(&Item)) {
         let now_ns = item.complete_ns();
         if counts && item.total_ns() >= self.slow_ns {
@@ -58,7 +58,7 @@ impl Around {
         self.slow
     }
 
-    /// Returns before how many slow requests there was no room for all of the two seconds.
+    /// Returns for how many slow requests the two seconds before are incomplete, for lack of room.
     pub(super) const fn cut_short(&self) -> u64 {
         self.cut_short
     }
@@ -102,7 +102,7 @@ mod tests {
     fn what_had_no_room_is_said_where_it_was_near_a_slow_request() {
         let mut around = Around { room: 3, ..Around::new(50_000_000) };
         let mut shown = Vec::new();
-        // Four within two seconds before a slow one, of which one has no room; long after it nothing is missing.
+        // Four requests in the two seconds before a slow one, but room for three; long after that, nothing is missing.
         for (at_ms, took_ms) in [(0, 1), (100, 1), (200, 1), (300, 1), (400, 60), (9_000, 1), (9_100, 60)] {
             around.take(request(at_ms, took_ms), true, |item| shown.push(item.complete_ns() / 1_000_000));
         }

@@ -9,15 +9,15 @@ use serde::Serialize;
 
 use super::columns::{push_csv_who, shown_name};
 
-/// What the columns of a request lack for it.
+/// Empty sync columns for the row of a request.
 pub(super) const CSV_NONE: &str = ",,,,,,,";
 
-/// Returns the columns of its parts, after those of requests.
+/// Returns the headings of the parts of a sync, which follow the columns of requests.
 pub(super) fn csv_head() -> String {
     Part::ALL.iter().map(|part| format!(",sync_{}_ns", part.name())).collect()
 }
 
-/// Appends its row: its time as that of the device, its inode as no sector.
+/// Appends the row of a sync: its time is in the `device_ns` column, and the sector is empty.
 pub(super) fn push_csv(text: &mut String, complete_ns: u64, disk: &str, sync: &Sync, split: &Split) {
     push_csv_who(text, complete_ns, &sync.asker, disk);
     let _ = write!(text, "{},,,,,{},{}", sync.call, sync.took_ns, sync.errno);
@@ -25,7 +25,7 @@ pub(super) fn push_csv(text: &mut String, complete_ns: u64, disk: &str, sync: &S
     text.push('\n');
 }
 
-/// Appends the end of its line, and the lines below it: where the time went, and who else was there.
+/// Appends the rest of the sync's line, and the lines below it: where the time went, and who else used the disk.
 pub(super) fn push_text(text: &mut String, sync: &Sync, split: &Split) {
     let failed = if sync.errno == 0 { "" } else { " FAILED" };
     let _ = writeln!(text, "{} {}{failed}", sync.call, format_ns(sync.took_ns as f64));
@@ -38,7 +38,7 @@ pub(super) fn push_text(text: &mut String, sync: &Sync, split: &Split) {
     push_wrapped(text, "meanwhile ", &others);
 }
 
-/// A fiftieth of it, or the most of it there is.
+/// Whether a part is at least a fiftieth of the sync's time.
 fn is_worth_a_word(ns: u64, sync: &Sync) -> bool {
     ns > 0 && ns >= sync.took_ns / 50
 }
@@ -63,7 +63,7 @@ fn other(other: &Other) -> String {
     format!("{name} {}{more} ({})", other.asker.pid, did.join(", "))
 }
 
-/// Appends items after a heading, in lines of 80 columns.
+/// Appends items after a heading, wrapped at 80 columns.
 fn push_wrapped(text: &mut String, heading: &str, items: &[String]) {
     const INDENT: &str = "          ";
     let mut line = format!("{INDENT}{heading}");
@@ -80,7 +80,7 @@ fn push_wrapped(text: &mut String, heading: &str, items: &[String]) {
     }
 }
 
-/// A sync as an object.
+/// A sync as a JSON object.
 #[derive(Serialize)]
 pub(super) struct SyncLine<'a> {
     #[serde(rename = "type")]
@@ -100,7 +100,7 @@ pub(super) struct SyncLine<'a> {
     others: Vec<OtherLine>,
 }
 
-/// Somebody else, as a part of it.
+/// Another user of the disk, as part of a sync's JSON object.
 #[derive(Serialize)]
 struct OtherLine {
     comm: String,

@@ -8,29 +8,30 @@ use qd1_model::units::parse_duration_ns;
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
-  qd1 watch                     all disks, on a screen; q ends it
-  qd1 watch /var/lib            the disk below a directory
-  qd1 watch vda --batch 5 12    reports, every 5 s for a minute
-  qd1 watch --json --batch 10   for programs
+  qd1 watch                     all disks, full screen; q quits
+  qd1 watch /var/lib            the disk that holds a directory
+  qd1 watch vda --batch 5 12    a report every 5 s for a minute
+  qd1 watch --json --batch 10   a JSON report every 10 s, for scripts
 
-On a terminal it fills the screen, with histograms of latencies, requests and
-syncs that hang, and who uses the disks (these need root). With --batch, --json
-or into a pipe, it prints reports: the columns of disks are those of `iostat -x`,
-with its arithmetic; the line of processes, memory and processors is that of
-vmstat. The first report is an average since the machine started, as with both.";
+On a terminal it fills the screen and also shows latencies over time, requests
+and syncs that hang, and which processes use the disks (these need root). With
+--batch or --json, or if the output is a pipe, it prints reports. Disks have
+the columns of `iostat -x`, computed in the same way; processes, memory and
+processors have those of vmstat. As with both tools, the first report is an
+average since the machine started.";
 
-/// What it takes.
+/// Command-line arguments.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
-    /// Disk (vda, /dev/vda), or a path on it; all disks without
+    /// Disk (vda, /dev/vda) or a path on it [default: all disks]
     pub(super) target: Option<PathBuf>,
-    /// Print a report each INTERVAL (1 s), in seconds or as 500ms, COUNT times
+    /// Print a report every INTERVAL (in seconds or e.g. 500ms; default 1), COUNT times
     #[arg(long, num_args = 0..=2, value_names = ["INTERVAL", "COUNT"])]
     pub(super) batch: Option<Vec<String>>,
-    /// Leave out the first report, since the machine started
+    /// Omit the first report, an average since the machine started
     #[arg(short = 'y', long)]
     pub(super) skip_first: bool,
-    /// Add histograms of the requests' latencies to reports (root)
+    /// Add request latencies to reports; JSON has full histograms (needs root)
     #[arg(long)]
     pub(super) latencies: bool,
     /// Print reports as JSON, one object per line
@@ -38,19 +39,19 @@ pub(crate) struct WatchArgs {
     pub(super) json: bool,
 }
 
-/// How often, and how many reports.
+/// How often to report, and how many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) interval_ns: u64,
-    /// All until a signal without.
+    /// `None`: until a signal arrives.
     pub(super) count: Option<u64>,
 }
 
-/// Shortest interval, ns: the kernel counts a disk's time in ms, and processors' in 10 ms.
+/// Shortest interval, ns: the kernel counts disk time in ms, and processor time in steps of 10 ms.
 const INTERVAL_NS_MIN: u64 = 100_000_000;
 
 impl WatchArgs {
-    /// Returns true if it fills the screen: on a terminal that can, where no reports are asked for.
+    /// Returns true for the full screen: on a capable terminal, if no reports were requested.
     pub(super) fn is_screen(&self) -> bool {
         let is_plain = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let wants_reports = self.batch.is_some() || self.json || self.skip_first || self.latencies;
@@ -64,12 +65,15 @@ impl WatchArgs {
         let interval_ns = parse_duration_ns(seconds.as_deref().unwrap_or(interval))
             .map_err(|error| format!("--batch {interval}: {error}"))?;
         if interval_ns < INTERVAL_NS_MIN {
-            return Err(format!("--batch {interval}: at least 100ms; the kernel counts in steps of up to 10 ms"));
+            return Err(format!(
+                "--batch {interval}: must be at least 100ms, because the kernel counts in steps of up to 10 ms"
+            ));
         }
         let number = |text: &String| text.parse::<u64>().ok().filter(|count| *count > 0);
         let count = match batch.get(1) {
             Some(text) => Some(
-                number(text).ok_or_else(|| format!("--batch {interval} {text}: a count is a whole number from 1"))?,
+                number(text)
+                    .ok_or_else(|| format!("--batch {interval} {text}: COUNT must be a whole number from 1"))?,
             ),
             None => None,
         };

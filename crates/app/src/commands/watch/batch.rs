@@ -1,4 +1,4 @@
-//! Reports one after another, for pipes and scripts.
+//! Periodic reports, for pipes and scripts.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,10 @@ use super::reading::Watcher;
 use crate::signals::{Signals, nap_until};
 use crate::stream::written;
 
-/// Prints reports until there are as many as were asked for, or a signal ends it.
+/// Prints reports until the requested number is reached or a signal arrives.
 ///
 /// # Errors
-/// When the disk is gone, or the output cannot be written.
+/// If the disk is gone, or the output cannot be written.
 pub(super) fn run(args: &WatchArgs, pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     let (begin_ns, mut number, mut is_first) = (clock::now_ns(), 0, true);
@@ -34,7 +34,7 @@ pub(super) fn run(args: &WatchArgs, pace: Pace, watcher: &mut Watcher, signals: 
             }
         }
         is_first = false;
-        // From the first reading on, so that the time of writing does not add up.
+        // Counted from the first reading, so that the time spent on printing does not accumulate.
         let intervals = (clock::now_ns() - begin_ns) / pace.interval_ns + 1;
         nap_until(begin_ns.saturating_add(intervals.saturating_mul(pace.interval_ns)), signals.stop());
         if signals.stop().load(Ordering::Relaxed) {

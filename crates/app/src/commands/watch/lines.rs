@@ -1,4 +1,4 @@
-//! A report in the columns of vmstat and `iostat -x`, or as an object.
+//! A report in the columns of vmstat and `iostat -x`, or as a JSON object.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::reading::{DiskReading, Reading};
 
-/// Appends a report for people and scripts.
+/// Appends a report as text.
 pub(super) fn push_text(text: &mut String, reading: &Reading, with_latencies: bool) {
     let Reading { now, rates, disks, .. } = reading;
     let (cpu, memory) = (&rates.cpu, &now.memory);
@@ -37,7 +37,7 @@ pub(super) fn push_text(text: &mut String, reading: &Reading, with_latencies: bo
     let (dirty, writeback) = (Bytes(memory.dirty_kib * 1024), Bytes(memory.writeback_kib * 1024));
     let _ = write!(text, "\nto write: {dirty} dirty, {writeback} in writeback");
     if let Some([cpu, io, memory]) = rates.pressure {
-        let _ = write!(text, "; tasks waited for (PSI): io {io:.1} %, cpu {cpu:.1} %, memory {memory:.1} %");
+        let _ = write!(text, "; tasks waited (PSI): io {io:.1} %, cpu {cpu:.1} %, memory {memory:.1} %");
     }
     *text += "\n\nDevice       ";
     for [rate, kib, merges, merged, wait, size] in [
@@ -87,7 +87,7 @@ fn push_latencies(text: &mut String, disks: &[DiskReading]) {
     }
 }
 
-/// Columns of a latency, in their order.
+/// The columns of a latency row, in order.
 const COLUMNS: [(Stage, f64); 7] = [
     (Stage::Total, 0.5),
     (Stage::Total, 0.99),
@@ -98,7 +98,7 @@ const COLUMNS: [(Stage, f64); 7] = [
     (Stage::Queue, 0.99),
 ];
 
-/// Appends a report as a line of JSON, disks with the keys of `iostat -o JSON`.
+/// Appends a report as a line of JSON; disks have the keys of `iostat -o JSON`.
 pub(super) fn push_json(text: &mut String, at_s: f64, reading: &Reading) {
     let Reading { now, rates, disks, .. } = reading;
     let (cpu, memory, paging) = (&rates.cpu, &now.memory, &rates.paging);
@@ -152,7 +152,7 @@ fn json(DiskReading { rates: disk, latencies, .. }: &DiskReading) -> Value {
     Value::Object(object)
 }
 
-/// Quantiles in ns, and the histograms: each bucket as the time from which on it counts, and its count.
+/// Quantiles in ns, and the histograms: each bucket as its lower bound and its count.
 fn json_of(latencies: &Latencies) -> Value {
     let stage = |stage: Stage| {
         let quantile = |share: f64| latencies.quantile_ns(stage, share);

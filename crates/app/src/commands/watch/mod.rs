@@ -1,4 +1,4 @@
-//! `qd1 watch`: what the machine and its disks do, on a screen, or as reports in the columns of iostat and vmstat.
+//! `qd1 watch`: what the machine and its disks are doing, on a screen or as reports with columns of iostat and vmstat.
 
 mod args;
 mod batch;
@@ -18,10 +18,10 @@ use crate::named_disk::named_disk;
 use crate::signals::Signals;
 use reading::{Wanted, Watcher};
 
-/// Shows what disks do until it is ended.
+/// Shows what the disks are doing until a signal arrives, `q` is pressed or the last report is printed.
 ///
 /// # Errors
-/// When the disk or the pace is not understood, latencies are demanded and cannot be had, or the output cannot be written.
+/// If the disk or the interval is invalid, requested latencies are not available, or the output cannot be written.
 pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode> {
     let pace = args.pace().map_err(Problem::usage)?;
     let machine = Machine::new();

@@ -1,4 +1,4 @@
-//! What is read at each interval: the counters of machine and disks, and what programs in the kernel add where they may.
+//! One reading per interval: the counters of the machine and its disks, plus BPF data where the kernel allows it.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -12,26 +12,26 @@ use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, Process, SyncUnder
 
 use crate::bpf::refusal;
 
-/// A request or a sync that is on its way for so long is shown, ns.
+/// Requests and syncs that have been pending for at least this long are shown, ns.
 pub(super) const LONG_NS: u64 = 500_000_000;
 
-/// How often names of control groups are read at most, ns: a machine may have thousands.
+/// Shortest interval between reads of the control groups' names, ns: a machine may have thousands.
 const CGROUPS_NS: u64 = 10_000_000_000;
 
-/// For how long a process is shown after it did something, ns.
+/// How long a process stays on the screen after its last activity, ns.
 const RECENT_NS: u64 = 30_000_000_000;
 
-/// What happened since the reading before.
+/// What happened since the previous reading.
 pub(super) struct Reading {
     pub(super) now: Activity,
     pub(super) rates: Rates,
     pub(super) disks: Vec<DiskReading>,
     pub(super) processes: Vec<ProcessReading>,
-    /// Names of the control groups of these, as far as they are known.
+    /// Names of the processes' control groups, as far as known.
     pub(super) cgroups: Rc<HashMap<u64, String>>,
-    /// Those that are on their way for [`LONG_NS`] or longer, the oldest first.
+    /// Requests pending for [`LONG_NS`] or longer, oldest first.
     pub(super) requests: Vec<InFlight>,
-    /// As these.
+    /// Syncs pending for [`LONG_NS`] or longer, oldest first.
     pub(super) syncs: Vec<SyncUnderWay>,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct DiskReading {
     pub(super) rates: DiskRates,
     /// Major and minor number.
     pub(super) numbers: Option<(u32, u32)>,
-    /// Whether it has a queue of requests, or passes them on.
+    /// True if it has a request queue; false if it passes requests on to other disks.
     pub(super) has_queue: bool,
-    /// By operation; `None` where they are not recorded.
+    /// By operation; `None` if they are not recorded.
     pub(super) latencies: Option<Vec<(Op, Latencies)>>,
 }
 
@@ -54,52 +54,52 @@ pub(super) struct ProcessReading {
     pub(super) written: f64,
     pub(super) changed: f64,
     pub(super) syncs: f64,
-    /// Seconds that its threads waited for syncs, in each second.
+    /// Seconds per second that its threads spent waiting for syncs.
     pub(super) sync_wait: f64,
 }
 
-/// What was known of a process at the last reading, and when it last did something.
+/// A process as of the last reading, and when it was last active.
 struct Known {
     process: Process,
     active_ns: u64,
 }
 
-/// Which programs in the kernel are wanted.
+/// Which BPF programs to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// The counters only.
+    /// None: counters only.
     Counters,
-    /// Latencies; without them it fails.
+    /// Latencies; it is an error if they are not available.
     Latencies,
-    /// Latencies and waits, where the kernel and this user's rights allow it.
+    /// Latencies and waits, if the kernel and this user's privileges allow it.
     Everything,
 }
 
-/// Reads all disks that are in use, or one.
+/// Reads all disks in use, or a single one.
 pub(super) struct Watcher {
     machine: Machine,
     disk: Option<String>,
     live: Option<Live>,
-    /// Whether waits are recorded as well.
+    /// Whether waits are recorded, too.
     has_waits: bool,
-    /// Why there are no latencies, where they are wanted.
+    /// Why there are no latencies, if they were requested.
     refused: Option<String>,
     queues: HashMap<String, Option<BlockQueue>>,
-    /// Whether the kernel does not keep when requests of some disk were made.
+    /// Whether, for at least one disk, the kernel does not record when requests were created.
     no_start: bool,
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
     processes: HashMap<(u32, (u32, u32)), Known>,
     cgroups: Rc<HashMap<u64, String>>,
-    /// When their names were read.
+    /// When the names of the control groups were last read.
     cgroups_ns: u64,
 }
 
 impl Watcher {
-    /// Begins to watch.
+    /// Starts watching.
     ///
     /// # Errors
-    /// When latencies are demanded and cannot be had.
+    /// If latencies were requested explicitly but are not available.
     pub(super) fn begin(machine: Machine, disk: Option<String>, wanted: Wanted) -> Result<Self> {
         let mut watcher = Self {
             machine,
@@ -121,7 +121,7 @@ impl Watcher {
         let names: Vec<String> = match &watcher.disk {
             Some(name) => vec![name.clone()],
             None => {
-                // There may be more disks than places: those in use come first.
+                // There may be more disks than slots, so disks in use come first.
                 let mut disks = watcher.machine.activity().rates(None).disks;
                 disks.sort_by_key(|disk| !disk.is_used);
                 disks.into_iter().map(|disk| disk.name).collect()
@@ -130,14 +130,14 @@ impl Watcher {
         let devices: Vec<Device> = names.iter().filter_map(|name| watcher.device(name)).collect();
         let disks = match (&watcher.disk, &devices[..]) {
             (Some(name), []) => {
-                let reason = format!("{} passes its requests on; name a disk below it", printable(name));
+                let reason = format!("{} passes its requests on to other disks; watch one of those", printable(name));
                 return watcher.without(reason, wanted);
             }
             (Some(_), [only, ..]) => Disks::Only(*only),
             _ => Disks::Of(&devices),
         };
         let begun = Live::begin(disks, watcher.no_start, watcher.has_waits).or_else(|error| {
-            // Some kernels allow the one program and not the others.
+            // Some kernels allow the latency program but not the others.
             let live = if watcher.has_waits { Live::begin(disks, watcher.no_start, false) } else { Err(error) };
             watcher.has_waits = false;
             live
@@ -158,12 +158,12 @@ impl Watcher {
         Ok(self)
     }
 
-    /// Returns why there are no latencies, where they are wanted.
+    /// Returns why there are no latencies, if they were requested.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// Returns the numbers and the queue of a whole disk.
+    /// Returns the device numbers and queue of a whole disk.
     fn queue(&mut self, name: &str) -> Option<BlockQueue> {
         if let Some(known) = self.queues.get(name) {
             return *known;
@@ -174,17 +174,17 @@ impl Watcher {
         queue
     }
 
-    /// Returns the numbers of a disk whose latencies can be recorded.
+    /// Returns a disk's device numbers if its latencies can be recorded.
     fn device(&mut self, name: &str) -> Option<Device> {
-        // Of one that came later, the stamps of earlier requests would be taken for its own.
+        // On a disk that appeared later and keeps no start times, stale timestamps of earlier requests would be used.
         let queue = self.queue(name).filter(|queue| queue.has_requests)?;
         (queue.has_times || self.no_start).then_some(Device { major: queue.major, minor: queue.minor })
     }
 
-    /// Reads the counters, since those of the reading before or, for the first, since the machine started.
+    /// Reads the counters and returns the change since the previous reading (at first: since the machine started).
     ///
     /// # Errors
-    /// When the disk is gone, or the kernel does not say.
+    /// If the disk is gone, or the BPF maps cannot be read.
     pub(super) fn read(&mut self) -> Result<Reading> {
         let now = self.machine.activity();
         let mut rates = now.rates(self.before.as_ref());
@@ -196,7 +196,7 @@ impl Watcher {
         if self.before.is_some()
             && let (Some(name), []) = (&self.disk, &shown[..])
         {
-            return Err(Problem::usage(format!("{} is gone", printable(name))).into());
+            return Err(Problem::usage(format!("disk {} is gone", printable(name))).into());
         }
         self.forget_gone(&now)?;
         let mut disks = Vec::with_capacity(shown.len());
@@ -217,7 +217,7 @@ impl Watcher {
         if let Some(live) = self.live.as_mut().filter(|_| self.has_waits) {
             match live.in_flight(at_ns, LONG_NS) {
                 Ok(found) => requests = found,
-                // The counters and latencies go on.
+                // Counters and latencies still work.
                 Err(_) => self.has_waits = false,
             }
             syncs = live.syncs(at_ns)?;
@@ -236,7 +236,7 @@ impl Watcher {
         }
         let now = live.latencies(device)?;
         let before = self.latencies.insert(device, now.clone());
-        // What a disk finds that was added just now may be of another one, which is gone.
+        // The slot of a disk that was just added may still hold the counts of a disk that is gone.
         let before = if self.before.is_some() { before.unwrap_or_else(|| now.clone()) } else { Vec::new() };
         let since = |(op, latencies): (Op, Latencies)| {
             let earlier = before.iter().find(|(known, _)| *known == op);
@@ -245,7 +245,7 @@ impl Watcher {
         Ok(Some(now.into_iter().map(since).collect()))
     }
 
-    /// Forgets the disks that are gone: their names and places may come again for others.
+    /// Forgets disks that are gone: their names and slots may be reused by others.
     fn forget_gone(&mut self, now: &Activity) -> Result<()> {
         self.queues.retain(|name, _| now.disks.iter().any(|disk| disk.name == *name));
         let of = |queue: &BlockQueue| Device { major: queue.major, minor: queue.minor };
@@ -260,7 +260,7 @@ impl Watcher {
     fn processes(&mut self, now_ns: u64, seconds: f64) -> Result<Vec<ProcessReading>> {
         let Some(live) = self.live.as_ref().filter(|_| self.has_waits) else { return Ok(Vec::new()) };
         let mut all = live.processes()?;
-        // A sync counts while it lasts, and not all at once when it is over.
+        // The time of a sync counts while it is in progress, not in one lump at its end.
         for sync in live.syncs(now_ns)? {
             let is_its = |of: &&mut Process| of.pid == sync.asker.pid && of.device == sync.device;
             match all.iter_mut().find(is_its) {
@@ -277,7 +277,7 @@ impl Watcher {
         }
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds.max(0.001);
         let reading = |process: &Process| {
-            // One that was forgotten in between begins at zero again.
+            // A process that was evicted from the table in between starts again from zero.
             let known = self.processes.get(&(process.pid, process.device)).map(|known| known.process);
             let is_same = |before: &Process| {
                 let is_more = |of: fn(&Process) -> u64| of(before) <= of(process);
@@ -297,7 +297,7 @@ impl Watcher {
         let mut processes = HashMap::with_capacity(all.len());
         for process in all {
             let (key, of) = ((process.pid, process.device), reading(&process));
-            // One that ended between the two tables is in neither: its time is not counted a second time.
+            // A sync that ended between reading the two tables is in neither: do not count its time twice later.
             let counted_ns = self.processes.get(&key).map_or(0, |known| known.process.sync_ns);
             let is_same = self.processes.get(&key).is_some_and(|known| known.process.syncs <= process.syncs);
             let sync_ns = if is_same { process.sync_ns.max(counted_ns) } else { process.sync_ns };
@@ -306,7 +306,7 @@ impl Watcher {
             let known = self.processes.get(&key);
             let active_ns = if is_active { now_ns } else { known.map_or(0, |known| known.active_ns) };
             processes.insert(key, Known { process, active_ns });
-            // One that hangs does nothing, and is what one looks for.
+            // Keep it for a while: a process that hangs does nothing, but is the one to look for.
             if active_ns + RECENT_NS > now_ns {
                 recent.push(of);
             }

@@ -1,4 +1,4 @@
-//! Latencies over time: a column for each interval, a row for each range of times.
+//! Latencies over time: a column for each interval, a row for each range of latencies.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
-/// Intervals that are kept.
+/// Number of intervals kept.
 const KEPT: usize = 512;
-/// Where rows begin, ns: three for each factor of ten.
+/// Lower bounds of the rows, ns: three per decade.
 const ROWS_NS: [u64; 22] = [
     0,
     2_000,
@@ -35,11 +35,11 @@ const ROWS_NS: [u64; 22] = [
     5_000_000_000,
     10_000_000_000,
 ];
-/// From few to many requests: the shade says it without colour.
+/// From few to many requests: the shades work without colour.
 const SHADES: [char; 4] = ['\u{2591}', '\u{2592}', '\u{2593}', '\u{2588}'];
-/// Colours of these, distinguishable by the colour-blind and on light and dark ground.
+/// Colours of the shades, distinguishable for colour-blind users and on light and dark backgrounds.
 const COLORS: [Color; 4] = [Color::Indexed(67), Color::Indexed(73), Color::Indexed(178), Color::Indexed(208)];
-/// Width of the labels of rows.
+/// Width of the row labels.
 const LABELS: u16 = 8;
 
 /// The requests of one interval, by row.
@@ -52,7 +52,7 @@ pub(super) struct Heatmap {
 }
 
 impl Heatmap {
-    /// Takes the next interval.
+    /// Adds the next interval.
     pub(super) fn push(&mut self, latencies: &[(Op, Latencies)]) {
         let mut column = Column::default();
         for (from_ns, below_ns, count) in latencies.iter().flat_map(|(_, latencies)| latencies.buckets(Stage::Total)) {
@@ -94,7 +94,7 @@ impl Widget for Drawn<'_> {
     }
 }
 
-/// The rows that are drawn, the slowest first: those that have requests, and as many around them as there is room for.
+/// The rows to draw, slowest first: those with requests, and as many around them as fit.
 fn rows(columns: &[&Column], height: usize) -> Vec<usize> {
     let is_used = |row: &usize| columns.iter().any(|column| column[*row] > 0);
     let used: Vec<usize> = (0..ROWS_NS.len()).filter(is_used).collect();
@@ -106,11 +106,11 @@ fn rows(columns: &[&Column], height: usize) -> Vec<usize> {
             low -= 1;
         }
     }
-    // Slow ones count more than fast ones.
+    // If not all fit, the slow rows matter more than the fast ones.
     (low..=high).rev().take(height).collect()
 }
 
-/// Which shade a count has, of all of its interval; one in a thousand can be seen.
+/// The shade for a count out of all requests of its interval; even one in a thousand is visible.
 fn shade(count: u64, all: u64) -> Option<usize> {
     let share = count as f64 / all.max(1) as f64;
     match count {

@@ -1,13 +1,13 @@
-//! What is typed, and what it asks for.
+//! Keyboard input and the actions it stands for.
 //!
-//! The keyboard is read here and not by the library of the screen: where the terminal goes away, that reads on for ever.
+//! qd1 reads the keyboard itself: the screen library would keep reading forever after the terminal is gone.
 
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -17,37 +17,37 @@ pub(super) enum Action {
     Pause,
     /// Sort processes by the next column.
     Sort,
-    /// Show control groups instead of processes, and back.
+    /// Switch between processes and control groups.
     Cgroups,
     /// Show the latencies of the next disk.
     NextDisk,
-    /// Or of the one before.
+    /// Show the latencies of the previous disk.
     PreviousDisk,
     Faster,
     Slower,
-    /// Begin to type what names of processes contain.
+    /// Start typing a filter for process names.
     Filter,
-    /// A letter, which is text or one of [`meaning`].
+    /// A letter: text for the filter, or a command (see [`meaning`]).
     Letter(char),
     Erase,
     Enter,
     Escape,
 }
 
-/// The keys as the help shows them, and what they do.
+/// The keys as shown in the help, and what they do.
 pub(super) const HELP: [(&str, &str); 9] = [
-    ("q, Ctrl-C", "end"),
-    ("Tab or down, up", "the next disk, the one before"),
-    ("s", "sort processes by another column; first by all bytes"),
-    ("c", "control groups (version 2) in place of processes"),
-    ("/", "show only processes whose name contains what you type"),
-    ("p, space", "pause, and go on"),
-    ("+, -", "longer intervals, shorter ones"),
+    ("q, Ctrl-C", "quit"),
+    ("Tab or down, up", "next disk, previous disk"),
+    ("s", "sort processes by the next column; at first by all bytes"),
+    ("c", "control groups (version 2) instead of processes, and back"),
+    ("/", "show only names that contain the text you type"),
+    ("p, space", "pause, continue"),
+    ("+, -", "longer interval, shorter interval"),
     ("h, ?", "this help"),
-    ("Esc", "leave help and filter"),
+    ("Esc", "close the help, clear the filter"),
 ];
 
-/// Returns what a letter asks for where no text is typed.
+/// Returns the action of a letter while no filter is being typed.
 pub(super) const fn meaning(letter: char) -> Option<Action> {
     Some(match letter {
         'q' => Action::Quit,
@@ -64,8 +64,8 @@ pub(super) const fn meaning(letter: char) -> Option<Action> {
     })
 }
 
-/// Waits for keys, but no longer than `wait`, and returns what they ask for; to quit where the terminal is gone. `unfinished`
-/// keeps the beginning of a sequence whose end has not come yet.
+/// Waits for keys for at most `wait` and returns their actions; [`Action::Quit`] if the terminal is gone. `unfinished`
+/// keeps the start of an escape sequence that has not arrived completely.
 pub(super) fn typed(wait: Duration, unfinished: &mut Vec<u8>) -> Vec<Action> {
     let stdin = std::io::stdin();
     let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
@@ -92,13 +92,13 @@ pub(super) fn typed(wait: Duration, unfinished: &mut Vec<u8>) -> Vec<Action> {
     }
 }
 
-/// Returns what the bytes of a terminal in raw mode ask for, and those of a sequence that has no end yet.
+/// Returns the actions for bytes from a terminal in raw mode, and the bytes of an incomplete escape sequence.
 fn actions(bytes: &[u8]) -> (Vec<Action>, Vec<u8>) {
     let text = String::from_utf8_lossy(bytes);
     let (mut rest, mut actions) = (&*text, Vec::new());
     while let Some(letter) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("\u{1b}[").or_else(|| rest.strip_prefix("\u{1b}O")) {
-            // A sequence ends with its first letter.
+            // A sequence ends with its first letter or `~`.
             let Some(end) = after.find(|letter: char| letter.is_ascii_alphabetic() || letter == '~') else {
                 return (actions, rest.bytes().take(SEQUENCE_MAX).collect());
             };
@@ -125,7 +125,7 @@ fn actions(bytes: &[u8]) -> (Vec<Action>, Vec<u8>) {
     (actions, Vec::new())
 }
 
-/// Longest beginning of a sequence that is kept.
+/// Most bytes of an incomplete sequence that are kept.
 const SEQUENCE_MAX: usize = 32;
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(all(b"\x1b"), [Action::Escape]);
         assert_eq!(all(b"\x03"), [Action::Quit]);
         assert_eq!(all("\u{e9}\x7f\r".as_bytes()), [Action::Letter('\u{e9}'), Action::Erase, Action::Enter]);
-        // A delete key, a mouse: nothing, and nothing of it is text.
+        // The Delete key and mouse events do nothing, and none of their bytes count as text.
         assert_eq!(actions(b"\x1b[3~\x1b[<0;1;1M\x1b["), (vec![], b"\x1b[".to_vec()), "the rest comes later");
     }
 }

@@ -1,4 +1,4 @@
-//! The screen of `qd1 watch`: drawn at each interval and at each key.
+//! The screen of `qd1 watch`: redrawn at each interval and after each key.
 
 mod heatmap;
 mod keys;
@@ -23,15 +23,15 @@ use crate::signals::Signals;
 use keys::Action;
 use state::State;
 
-/// Longest wait for a key before signals are looked at.
+/// Longest wait for a key before checking for signals.
 const KEY_WAIT: Duration = Duration::from_millis(100);
-/// From the first reading to the first screen, ns.
+/// Time from the first reading to the first screen, ns.
 const FIRST_NS: u64 = 300_000_000;
 
-/// Fills the screen until `q` or a signal ends it.
+/// Shows the screen until `q` is pressed or a signal arrives.
 ///
 /// # Errors
-/// When the disk is gone, or the terminal fails.
+/// If the disk is gone, or the terminal fails.
 pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Result<ExitCode> {
     stay_in_memory();
     watcher.read()?;
@@ -56,7 +56,7 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         let now_ns = clock::now_ns();
         let mut has_changed = false;
         if now_ns >= next_ns {
-            // What is read while the screen is paused would be lost.
+            // A reading taken while the screen is paused would be lost.
             if !state.is_paused() {
                 state.take(watcher.read()?);
                 has_changed = true;
@@ -67,7 +67,7 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         for action in keys::typed(wait, &mut unfinished) {
             if action == Action::Suspend {
                 let _ = ratatui::try_restore();
-                // The kernel drops it where no shell could continue us.
+                // The kernel ignores the signal if there is no shell that could resume us.
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
                 is_continued.store(true, Ordering::Relaxed);
             }
@@ -75,12 +75,13 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
             next_ns = next_ns.min(clock::now_ns() + state.interval_ns());
             has_changed = true;
         }
-        // In the meantime a shell had the terminal.
+        // A shell may have used the terminal in the meantime.
         if is_continued.swap(false, Ordering::Relaxed) {
-            // It takes a terminal for its own until it is restored.
+            // The library does not initialise the terminal again until it has been restored.
             let _ = ratatui::try_restore();
             *terminal = init()?;
-            // Not that of the terminal, which asks where the cursor is, and reads the answer as we read keys.
+            // Clear through the backend: `Terminal::clear` asks the terminal where the cursor is, and would read the
+            // answer from the same input as our keys.
             terminal.backend_mut().clear().context("cannot write to the terminal")?;
             has_changed = true;
         }
@@ -96,11 +97,11 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
 fn init() -> Result<ratatui::DefaultTerminal> {
     ratatui::try_init()
         .inspect_err(|_| _ = ratatui::try_restore())
-        .context("cannot use the terminal; --batch prints reports instead")
+        .context("cannot use the terminal; use --batch to print reports instead")
 }
 
-/// Keeps what was loaded once in memory, so that a hung disk does not stop the screen. For others than root, what is
-/// locked counts, and an allocation beyond the limit would fail.
+/// Keeps pages in memory once they are loaded, so that a hung disk does not stop the screen. Only for root: for other
+/// users, locked memory is limited, and an allocation beyond the limit would fail.
 fn stay_in_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
     if !rustix::process::geteuid().is_root() {

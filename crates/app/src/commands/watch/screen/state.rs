@@ -1,4 +1,4 @@
-//! What the screen shows, and how keys change it.
+//! The state of the screen, and how keys change it.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -8,19 +8,19 @@ use super::keys::{Action, meaning};
 use super::names::name;
 use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 
-/// Intervals between readings, ns.
+/// Intervals that can be chosen, ns.
 const INTERVALS_NS: [u64; 7] =
     [200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000, 60_000_000_000];
-/// Longest filter.
+/// Longest filter, in characters.
 const FILTER_MAX: usize = 15;
 
-/// By what processes are sorted.
+/// The column by which processes are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// All bytes together: who loads the disk.
+    /// All bytes together: which processes load the disk.
     #[default]
     Load,
-    /// Who suffers.
+    /// Which processes suffer.
     SyncWait,
     Read,
     Written,
@@ -49,15 +49,15 @@ impl Sort {
     }
 }
 
-/// All of it.
+/// The whole state.
 pub(super) struct State {
     interval_ns: u64,
     refused: Option<String>,
     reading: Option<Reading>,
     heatmaps: HashMap<String, Heatmap>,
-    /// Disks that were in use since the screen began.
+    /// Disks that have been in use since the screen was started.
     used: HashSet<String>,
-    /// The disk whose latencies are shown, and whether a key chose it.
+    /// The disk whose latencies are shown, and whether the user selected it.
     shown: Option<String>,
     is_chosen: bool,
     sort: Sort,
@@ -103,7 +103,7 @@ impl State {
         self.show_busiest();
     }
 
-    /// Does what a key asks for.
+    /// Performs the action of a key.
     pub(super) fn act(&mut self, action: Action) {
         match action {
             Action::Letter(letter) if self.is_filter_typed => {
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// Chooses the disk so many places after the one that is shown.
+    /// Selects the disk that comes this many places after the current one.
     fn choose(&mut self, places: isize) {
         let disks = self.disks();
         let at = disks.iter().position(|disk| self.shown.as_ref() == Some(&disk.rates.name));
@@ -155,7 +155,7 @@ impl State {
         self.is_chosen = true;
     }
 
-    /// Returns the disks that were in use since the screen began, by name; all of them if there is none.
+    /// Returns the disks that have been in use since the screen was started, by name; all disks if none has.
     pub(super) fn disks(&self) -> Vec<&DiskReading> {
         let all = self.reading.iter().flat_map(|reading| &reading.disks);
         let mut disks: Vec<&DiskReading> =
@@ -170,7 +170,7 @@ impl State {
         self.reading.iter().flat_map(|reading| &reading.disks).find(|disk| disk.rates.name == *name)
     }
 
-    /// Shows the busiest disk, until a key chooses one; not another one each time, as long as it is in use.
+    /// Shows the busiest disk until the user selects one; it does not switch while the current one is in use.
     fn show_busiest(&mut self) {
         let is_in_use = self.shown_disk().is_some_and(|disk| disk.rates.busy > 0.0);
         if self.shown_disk().is_some() && (self.is_chosen || is_in_use) {
@@ -186,14 +186,14 @@ impl State {
         self.heatmaps.get(disk)
     }
 
-    /// The processes on the disk whose latencies are shown, with those on filesystems of several disks.
+    /// The processes on the shown disk, and those on filesystems that span several disks.
     fn on_shown_disk(&self) -> impl Iterator<Item = &ProcessReading> {
         let numbers = self.shown_disk().and_then(|disk| disk.numbers);
         let all = self.reading.iter().flat_map(|reading| &reading.processes);
         all.filter(move |of| numbers.is_none_or(|numbers| of.process.device == numbers || of.process.device == (0, 0)))
     }
 
-    /// Returns the processes that are shown, in their order.
+    /// Returns the processes to show, sorted.
     pub(super) fn processes(&self) -> Vec<&ProcessReading> {
         let has =
             |process: &&ProcessReading| self.filter.is_empty() || name(&process.process.comm).contains(&self.filter);
@@ -208,7 +208,7 @@ impl State {
         self.sort.of(b).total_cmp(&self.sort.of(a)).then(of_b.0.total_cmp(&of_a.0)).then(of_b.1.cmp(&of_a.1))
     }
 
-    /// Returns what the processes of each control group did together, with its name, in their order.
+    /// Returns the name and the summed activity of each control group, sorted.
     pub(super) fn cgroups(&self) -> Vec<(String, ProcessReading)> {
         let mut groups: HashMap<u64, ProcessReading> = HashMap::new();
         for of in self.on_shown_disk() {
@@ -223,7 +223,7 @@ impl State {
         let names = self.reading.as_ref().map(|reading| &reading.cgroups);
         let named = |(cgroup, of): (u64, ProcessReading)| {
             let name = names.and_then(|names| names.get(&cgroup)).cloned();
-            (name.unwrap_or_else(|| format!("number {cgroup}")), of)
+            (name.unwrap_or_else(|| format!("(id {cgroup})")), of)
         };
         let mut groups: Vec<(String, ProcessReading)> = groups.into_iter().map(named).collect();
         groups.retain(|(name, _)| name.contains(&self.filter));
@@ -251,7 +251,7 @@ impl State {
         self.refused.as_deref()
     }
 
-    /// Returns the filter of processes, and whether it is being typed.
+    /// Returns the process filter, and whether it is being typed.
     pub(super) fn filter(&self) -> (&str, bool) {
         (&self.filter, self.is_filter_typed)
     }

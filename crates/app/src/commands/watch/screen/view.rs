@@ -1,4 +1,4 @@
-//! What stands where on the screen.
+//! The layout of the screen.
 
 use std::collections::HashMap;
 
@@ -18,21 +18,21 @@ use super::state::{Sort, State};
 use crate::commands::trace::narrow;
 use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
 
-/// Lines of what has been waiting for long, at most.
+/// Most lines for requests and syncs that have been waiting for long.
 const WAITING_MAX: usize = 6;
-/// A screen that is smaller shows that it is.
+/// On a smaller screen, only a message to enlarge it is shown.
 const SMALLEST: (u16, u16) = (80, 16);
-/// Lines of the map at most.
+/// Most lines of the map.
 const MAP_MAX: usize = 12;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-/// Headings of tables: underlined, which each terminal can do.
+/// Table headings: underlined, which every terminal supports.
 const HEADING: Style = Style::new().add_modifier(Modifier::UNDERLINED);
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        let text = format!("at least {} columns and {} lines, please", SMALLEST.0, SMALLEST.1);
+        let text = format!("the terminal is too small; it needs {} columns and {} lines", SMALLEST.0, SMALLEST.1);
         return frame.render_widget(Paragraph::new(text), area);
     }
     let Some(reading) = state.reading() else { return };
@@ -41,7 +41,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let height = usize::from(area.height);
     let disk_lines = disks.len().clamp(1, (height / 5).max(2));
     let latencies = latencies(state);
-    // The map gets most of what is left up to its size, and processes the rest.
+    // The map gets three fifths of the remaining lines, up to its maximum; processes get the rest.
     let used = 2 + waiting.len() + 2 + 1 + disk_lines + latencies.len();
     let rest = height.saturating_sub(used);
     let map_lines = if state.refused().is_some() { 0 } else { (rest * 3 / 5).min(MAP_MAX) };
@@ -73,13 +73,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     }
 }
 
-/// A figure in so many columns: as a whole number where it fits, so that units stay what the heading says.
+/// Returns a figure and its column width: a plain number if it fits, so that the unit stays that of the heading.
 fn figure(value: f64, width: usize) -> (String, usize) {
     let whole = if value > 0.0 && value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") };
     (if whole.len() <= width { whole } else { format_count(value) }, width)
 }
 
-/// A figure with two digits after the point, or none where they do not fit.
+/// A figure with two decimals, or none if they do not fit.
 fn precise(value: f64, width: usize) -> String {
     let precise = format!("{value:.2}");
     if precise.len() <= width { precise } else { format!("{value:.0}") }
@@ -100,14 +100,14 @@ fn title_line(state: &State, width: u16) -> Line<'static> {
     Line::from(vec![Span::styled(left, BOLD), Span::raw(" ".repeat(gap)), Span::raw(right)])
 }
 
-/// Requests and syncs that have been waiting for long, with who waits.
+/// Requests and syncs that have been waiting for long, and who waits for them.
 fn waiting(reading: &Reading) -> Vec<Line<'static>> {
     let name_of = |device: (u32, u32)| {
         let disk = reading.disks.iter().find(|disk| disk.numbers == Some(device));
         disk.map_or_else(|| format!("{}:{}", device.0, device.1), |disk| disk.rates.name.clone())
     };
     let age = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
-    // Those that wait for the same are one line, with the age of the oldest.
+    // Entries with the same text share one line, with the age of the oldest.
     let mut groups: HashMap<String, (u64, u64)> = HashMap::new();
     let mut wait = |what: String, age_ns: u64| {
         let group = groups.entry(what).or_default();
@@ -172,7 +172,7 @@ fn machine_lines(reading: &Reading) -> Vec<Line<'static>> {
     vec![Line::from(processors), Line::from(written)]
 }
 
-/// A table's line: names and figures, aligned to the right at their widths.
+/// A table row: a name, then figures aligned to the right in their columns.
 fn row(first: &str, width: usize, figures: &[(String, usize)]) -> String {
     let mut line = format!("{:<width$}", clipped(first, width));
     for (figure, width) in figures {
@@ -215,7 +215,7 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
     };
     let heading = row("Device", name_width, &columns(None));
     let mut all = vec![Line::styled(heading, HEADING)];
-    // Of more than fit, the busiest, and the one whose latencies are shown.
+    // If not all disks fit, show the busiest, and always the one whose latencies are shown.
     let shown = state.shown_disk().map(|disk| disk.rates.name.as_str());
     let mut fitting: Vec<&&DiskReading> = disks.iter().collect();
     let rank = |disk: &DiskReading| (shown != Some(disk.rates.name.as_str()), -disk.rates.busy);
@@ -228,20 +228,20 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
         all.push(Line::styled(line, if is_shown && disks.len() > 1 { BOLD } else { Style::new() }));
     }
     if disks.is_empty() {
-        all.push(Line::from("no disk had a request"));
+        all.push(Line::from("no disk has had any requests"));
     }
     all
 }
 
-/// Latencies of the shown disk by operation, or why there are none.
+/// Latencies of the selected disk by operation, or why there are none.
 fn latencies(state: &State) -> Vec<Line<'static>> {
     let Some(disk) = state.shown_disk() else { return Vec::new() };
     if let Some(reason) = state.refused() {
         let mut lines = Vec::new();
         if !rustix::process::geteuid().is_root() {
-            lines.push(Line::from("Run it as root to see latencies, processes, and what hangs."));
+            lines.push(Line::from("Run qd1 as root to see latencies, processes, and requests that hang."));
         }
-        // In lines of 80 columns.
+        // Wrapped at 80 columns.
         let words = format!("no latencies: {reason}");
         let mut line = String::new();
         for word in words.split(' ') {
@@ -281,9 +281,10 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         lines.push(Line::from(row(op.name(), 13, &figures)));
     }
     if !disk.has_queue {
-        lines.push(Line::from("it passes its requests on: see the disks below it"));
+        lines.push(Line::from("this disk passes its requests on to other disks; see those for latencies"));
     } else if recorded.is_none() {
-        lines.push(Line::from("not recorded here: qd1 watch DISK records it alone"));
+        let shown = narrow(&disk.rates.name);
+        lines.push(Line::from(format!("latencies are not recorded; to record only this disk, run: qd1 watch {shown}")));
     } else if lines.len() == 1 {
         lines.push(Line::from("no requests"));
     }
@@ -308,7 +309,7 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
         (mark(Sort::SyncWait, "sync wait"), 10),
         ("longest".to_owned(), 7),
     ];
-    // What is left of the line is for names.
+    // The rest of the line is for names.
     let figures_width: usize = headings.iter().map(|(_, width)| width + 1).sum();
     let name_width = usize::from(width).saturating_sub(figures_width).min(60);
     let first = if state.is_by_cgroup() { "CONTROL GROUP" } else { "    PID COMMAND" };
@@ -326,7 +327,7 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
     };
     if state.is_by_cgroup() {
         for (cgroup, of) in state.cgroups().into_iter().take(lines - 1) {
-            // The end of its name says the most.
+            // The end of the name is the most telling part.
             let skipped = cgroup.chars().count().saturating_sub(name_width);
             let end: String = narrow(&cgroup).chars().skip(skipped).collect();
             all.push(Line::from(row(&end, name_width, &figures(&of))));
@@ -342,9 +343,9 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
 
 fn footer_line(state: &State) -> Line<'static> {
     match state.filter() {
-        (filter, true) => Line::from(format!("processes whose name contains: {filter}_  (Enter, Esc)")),
-        ("", false) => Line::from("q end  h help  Tab next disk  s sort  c control groups  / filter  p pause"),
-        (filter, false) => Line::from(format!("q end  h help  only processes with \"{filter}\" (Esc shows all)")),
+        (filter, true) => Line::from(format!("filter, name contains: {filter}_  (Enter applies, Esc clears)")),
+        ("", false) => Line::from("q quit  h help  Tab next disk  s sort  c control groups  / filter  p pause"),
+        (filter, false) => Line::from(format!("q quit  h help  only names containing \"{filter}\" (Esc shows all)")),
     }
 }
 
@@ -361,11 +362,11 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let mut lines: Vec<Line<'_>> = HELP.iter().map(|(keys, what)| Line::from(format!(" {keys:<16} {what}"))).collect();
     lines.extend([
         Line::default(),
-        Line::from(" The map: a column for each interval, a row for requests that took so long or"),
-        Line::from(" longer, and how many did: \u{2591} few, \u{2592} more, \u{2593} many, \u{2588} most."),
-        Line::from(" chgkB/s: changed in memory, to be written later. Who reads, writes or changes"),
-        Line::from(" much is the cause; who has much sync wait suffers. Disks have the columns of"),
-        Line::from(" iostat -x. - is a percentile of too few requests."),
+        Line::from(" The map has a column for each interval and a row for each range of latencies"),
+        Line::from(" (labelled with its start): \u{2591} few requests, \u{2592} more, \u{2593} many, \u{2588} most."),
+        Line::from(" chgkB/s: data changed in memory, to be written later. Processes that read,"),
+        Line::from(" write or change much cause load; those with much sync wait suffer from it."),
+        Line::from(" Disks have the columns of iostat -x. - means too few requests."),
     ]);
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
