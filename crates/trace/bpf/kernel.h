@@ -207,14 +207,15 @@ static always_inline struct file *file_of(u32 number)
 enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000, S_IFREG = 0100000 };
 
 /* Remembers that a thread calls fsync or similar, or writes to a file that is synced after each write. */
-static always_inline void remember_sync(u64 *context)
+SEC("tp_btf/sys_enter")
+int call_begins(u64 *context)
 {
 	u32 call = context[1], which = CALLS;
 #pragma unroll
 	for (u32 at = 0; at < CALLS; at++)
 		which = call == calls[at] ? at : which;
 	if (which == CALLS)
-		return;
+		return 0;
 	struct pt_regs___x86 *x86 = (struct pt_regs___x86 *)context[0];
 	struct pt_regs___arm64 *arm64 = (struct pt_regs___arm64 *)context[0];
 	int is_x86 = HAS(((struct pt_regs___x86 *)0)->di);
@@ -230,10 +231,10 @@ static always_inline void remember_sync(u64 *context)
 	u32 flags = 0, major = 0, minor = 0;
 	unsigned short mode = 0;
 	if (!file)
-		return;
+		return 0;
 	probe_read_kernel(&flags, sizeof(flags), &file->f_flags);
 	if (which >= SYNC_CALLS && !(flags & O_DSYNC) && !(wanted & (RWF_DSYNC | RWF_SYNC)))
-		return;
+		return 0;
 	probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
 	probe_read_kernel(&it.inode, sizeof(it.inode), &inode->i_ino);
 	probe_read_kernel(&sb, sizeof(sb), &inode->i_sb);
@@ -248,17 +249,18 @@ static always_inline void remember_sync(u64 *context)
 	mode &= S_IFMT;
 	/* Pipes and terminals may be opened with O_SYNC, too. */
 	if (which >= SYNC_CALLS && mode != S_IFREG && mode != S_IFBLK)
-		return;
+		return 0;
 	/* A block device is synced directly: its inode belongs to no filesystem. */
 	if (mode == S_IFBLK)
 		probe_read_kernel(&it.device, sizeof(it.device), &inode->i_rdev);
 	if (device && it.device != device)
-		return;
+		return 0;
 	ask_who(&it.who);
 	u32 tid = it.who.tid;
 	it.run_delay_ns = run_delay_ns();
 	it.start_ns = ktime_get_ns();
 	map_update(&syncs, &tid, &it, ANY);
+	return 0;
 }
 
 /* What a thread changed in memory. The kernel updates its account after the tracepoint, so the growth until the next

@@ -305,13 +305,6 @@ int folio_dirtied(u64 *context)
 	return 0;
 }
 
-SEC("tp_btf/sys_enter")
-int call_begins(u64 *context)
-{
-	remember_sync(context);
-	return 0;
-}
-
 SEC("tp_btf/sys_exit")
 int call_ends(u64 *context)
 {

@@ -265,13 +265,6 @@ static always_inline u32 blkcg_of_task(void)
 	return id;
 }
 
-SEC("tp_btf/sys_enter")
-int call_begins(u64 *context)
-{
-	remember_sync(context);
-	return 0;
-}
-
 SEC("tp_btf/sys_exit")
 int call_ends(u64 *context)
 {

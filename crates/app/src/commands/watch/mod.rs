@@ -3,6 +3,7 @@
 mod args;
 mod batch;
 mod lines;
+mod processes;
 mod reading;
 mod screen;
 

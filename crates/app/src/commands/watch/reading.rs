@@ -8,8 +8,9 @@ use qd1_clock as clock;
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
-use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, Process, SyncUnderWay};
+use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, SyncUnderWay};
 
+use super::processes::{ProcessReading, Processes};
 use crate::bpf::refusal;
 
 /// Requests and syncs that have been pending for at least this long are shown, ns.
@@ -17,9 +18,6 @@ pub(super) const LONG_NS: u64 = 500_000_000;
 
 /// Shortest interval between reads of the control groups' names, ns: a machine may have thousands.
 const CGROUPS_NS: u64 = 10_000_000_000;
-
-/// How long a process stays on the screen after its last activity, ns.
-const RECENT_NS: u64 = 30_000_000_000;
 
 /// What happened since the previous reading.
 pub(super) struct Reading {
@@ -44,24 +42,6 @@ pub(super) struct DiskReading {
     pub(super) has_queue: bool,
     /// By operation; `None` if they are not recorded.
     pub(super) latencies: Option<Vec<(Op, Latencies)>>,
-}
-
-/// What a process did on a disk, per second.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ProcessReading {
-    pub(super) process: Process,
-    pub(super) read: f64,
-    pub(super) written: f64,
-    pub(super) changed: f64,
-    pub(super) syncs: f64,
-    /// Seconds per second that its threads spent waiting for syncs.
-    pub(super) sync_wait: f64,
-}
-
-/// A process as of the last reading, and when it was last active.
-struct Known {
-    process: Process,
-    active_ns: u64,
 }
 
 /// Which BPF programs to load.
@@ -89,7 +69,7 @@ pub(super) struct Watcher {
     no_start: bool,
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
-    processes: HashMap<(u32, (u32, u32)), Known>,
+    processes: Processes,
     cgroups: Rc<HashMap<u64, String>>,
     /// When the names of the control groups were last read.
     cgroups_ns: u64,
@@ -111,7 +91,7 @@ impl Watcher {
             no_start: false,
             before: None,
             latencies: HashMap::new(),
-            processes: HashMap::new(),
+            processes: Processes::default(),
             cgroups: Rc::default(),
             cgroups_ns: 0,
         };
@@ -207,21 +187,23 @@ impl Watcher {
             let has_queue = queue.is_none_or(|queue| queue.has_requests);
             disks.push(DiskReading { rates, numbers, has_queue, latencies });
         }
-        let processes = self.processes(now.at_ns, rates.seconds)?;
         let at_ns = clock::now_ns();
-        let is_unknown = |of: &ProcessReading| !self.cgroups.contains_key(&of.process.cgroup);
-        if processes.iter().any(is_unknown) && at_ns >= self.cgroups_ns + CGROUPS_NS {
-            (self.cgroups, self.cgroups_ns) = (Rc::new(self.machine.cgroup_names()), at_ns);
-        }
-        let (mut requests, mut syncs) = (Vec::new(), Vec::new());
+        let (mut requests, mut syncs, mut processes) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(live) = self.live.as_mut().filter(|_| self.has_waits) {
             match live.in_flight(at_ns, LONG_NS) {
                 Ok(found) => requests = found,
-                // Counters and latencies still work.
+                // Counters and latencies remain available.
                 Err(_) => self.has_waits = false,
             }
+            // In this order: see `Processes::take`.
+            let all = live.processes()?;
             syncs = live.syncs(at_ns)?;
+            processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
             syncs.retain(|sync| sync.age_ns >= LONG_NS);
+        }
+        let is_unknown = |of: &ProcessReading| !self.cgroups.contains_key(&of.process.cgroup);
+        if processes.iter().any(is_unknown) && at_ns >= self.cgroups_ns + CGROUPS_NS {
+            (self.cgroups, self.cgroups_ns) = (Rc::new(self.machine.cgroup_names()), at_ns);
         }
         self.before = Some(now.clone());
         let cgroups = self.cgroups.clone();
@@ -255,63 +237,5 @@ impl Watcher {
             Some(live) if self.disk.is_none() => live.keep(|device| known.contains(&device)),
             _ => Ok(()),
         }
-    }
-
-    fn processes(&mut self, now_ns: u64, seconds: f64) -> Result<Vec<ProcessReading>> {
-        let Some(live) = self.live.as_ref().filter(|_| self.has_waits) else { return Ok(Vec::new()) };
-        let mut all = live.processes()?;
-        // The time of a sync counts while it is in progress, not in one lump at its end.
-        for sync in live.syncs(now_ns)? {
-            let is_its = |of: &&mut Process| of.pid == sync.asker.pid && of.device == sync.device;
-            match all.iter_mut().find(is_its) {
-                Some(process) => process.sync_ns += sync.age_ns,
-                None => all.push(Process {
-                    pid: sync.asker.pid,
-                    device: sync.device,
-                    comm: sync.asker.comm,
-                    cgroup: sync.asker.cgroup,
-                    sync_ns: sync.age_ns,
-                    ..Process::default()
-                }),
-            }
-        }
-        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds.max(0.001);
-        let reading = |process: &Process| {
-            // A process that was evicted from the table in between starts again from zero.
-            let known = self.processes.get(&(process.pid, process.device)).map(|known| known.process);
-            let is_same = |before: &Process| {
-                let is_more = |of: fn(&Process) -> u64| of(before) <= of(process);
-                is_more(|of| of.requests) && is_more(|of| of.syncs) && is_more(|of| of.changed_bytes)
-            };
-            let before = known.filter(is_same).unwrap_or_default();
-            ProcessReading {
-                process: *process,
-                read: rate(process.read_bytes, before.read_bytes),
-                written: rate(process.write_bytes, before.write_bytes),
-                changed: rate(process.changed_bytes, before.changed_bytes),
-                syncs: rate(process.syncs, before.syncs),
-                sync_wait: rate(process.sync_ns, before.sync_ns) / 1e9,
-            }
-        };
-        let mut recent = Vec::new();
-        let mut processes = HashMap::with_capacity(all.len());
-        for process in all {
-            let (key, of) = ((process.pid, process.device), reading(&process));
-            // A sync that ended between reading the two tables is in neither: do not count its time twice later.
-            let counted_ns = self.processes.get(&key).map_or(0, |known| known.process.sync_ns);
-            let is_same = self.processes.get(&key).is_some_and(|known| known.process.syncs <= process.syncs);
-            let sync_ns = if is_same { process.sync_ns.max(counted_ns) } else { process.sync_ns };
-            let process = Process { sync_ns, ..process };
-            let is_active = of.read + of.written + of.changed + of.syncs + of.sync_wait > 0.0;
-            let known = self.processes.get(&key);
-            let active_ns = if is_active { now_ns } else { known.map_or(0, |known| known.active_ns) };
-            processes.insert(key, Known { process, active_ns });
-            // Keep it for a while: a process that hangs does nothing, but is the one to look for.
-            if active_ns + RECENT_NS > now_ns {
-                recent.push(of);
-            }
-        }
-        self.processes = processes;
-        Ok(recent)
     }
 }

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::heatmap::Heatmap;
 use super::keys::{Action, meaning};
 use super::names::name;
-use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
+use crate::commands::watch::processes::ProcessReading;
+use crate::commands::watch::reading::{DiskReading, Reading};
 
 /// Intervals that can be chosen, ns.
 const INTERVALS_NS: [u64; 7] =

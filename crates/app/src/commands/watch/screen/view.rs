@@ -16,7 +16,8 @@ use super::keys::HELP;
 use super::names::name;
 use super::state::{Sort, State};
 use crate::commands::trace::narrow;
-use crate::commands::watch::reading::{DiskReading, ProcessReading, Reading};
+use crate::commands::watch::processes::ProcessReading;
+use crate::commands::watch::reading::{DiskReading, Reading};
 
 /// Most lines for requests and syncs that have been waiting for long.
 const WAITING_MAX: usize = 6;

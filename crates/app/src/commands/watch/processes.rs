@@ -1,0 +1,171 @@
+//! What processes did between two readings, from counters that only grow, and syncs that have not ended.
+
+use std::collections::HashMap;
+
+use qd1_trace::{Process, SyncUnderWay};
+
+/// How long a process stays on the screen after its last activity, ns.
+const RECENT_NS: u64 = 30_000_000_000;
+
+/// What a process did on a disk, per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ProcessReading {
+    pub(super) process: Process,
+    pub(super) read: f64,
+    pub(super) written: f64,
+    pub(super) changed: f64,
+    pub(super) syncs: f64,
+    /// Seconds per second that its threads spent waiting for syncs.
+    pub(super) sync_wait: f64,
+}
+
+impl ProcessReading {
+    fn new(process: Process, before: &Process, seconds: f64) -> Self {
+        let rate = |of: fn(&Process) -> u64| of(&process).saturating_sub(of(before)) as f64 / seconds.max(0.001);
+        Self {
+            read: rate(|of| of.read_bytes),
+            written: rate(|of| of.write_bytes),
+            changed: rate(|of| of.changed_bytes),
+            syncs: rate(|of| of.syncs),
+            sync_wait: rate(|of| of.sync_ns) / 1e9,
+            process,
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.read + self.written + self.changed + self.syncs + self.sync_wait > 0.0
+    }
+}
+
+/// The processes as of the last reading.
+#[derive(Default)]
+pub(super) struct Processes {
+    known: HashMap<(u32, (u32, u32)), Known>,
+}
+
+/// A process, and when it was last active.
+struct Known {
+    process: Process,
+    active_ns: u64,
+}
+
+impl Processes {
+    /// Takes the counters of all processes and the syncs in progress, read in this order, `seconds` after the previous
+    /// reading. Returns the processes that were active recently.
+    pub(super) fn take(
+        &mut self,
+        mut all: Vec<Process>,
+        syncs: &[SyncUnderWay],
+        now_ns: u64,
+        seconds: f64,
+    ) -> Vec<ProcessReading> {
+        add_pending(&mut all, syncs);
+        let mut recent = Vec::new();
+        let mut now_known = HashMap::with_capacity(all.len());
+        for mut process in all {
+            let key = (process.pid, process.device);
+            let known = self.known.get(&key);
+            // A process that was evicted from the kernel's table in between starts again from zero.
+            let before =
+                known.map(|known| known.process).filter(|before| goes_on(before, &process)).unwrap_or_default();
+            // A sync that ended between reading the two tables is in neither: do not count its time again later.
+            process.sync_ns = process.sync_ns.max(before.sync_ns);
+            let reading = ProcessReading::new(process, &before, seconds);
+            let active_ns = if reading.is_active() { now_ns } else { known.map_or(0, |known| known.active_ns) };
+            // Keep it for a while: a process that hangs does nothing, but is the one to look for.
+            if active_ns > 0 && now_ns - active_ns < RECENT_NS {
+                recent.push(reading);
+            }
+            now_known.insert(key, Known { process, active_ns });
+        }
+        self.known = now_known;
+        recent
+    }
+}
+
+/// Adds the time of syncs in progress to their processes: it counts as it passes, not in one lump at the end.
+fn add_pending(all: &mut Vec<Process>, syncs: &[SyncUnderWay]) {
+    for sync in syncs {
+        let is_its = |of: &&mut Process| of.pid == sync.asker.pid && of.device == sync.device;
+        match all.iter_mut().find(is_its) {
+            Some(process) => process.sync_ns += sync.age_ns,
+            None => all.push(Process {
+                pid: sync.asker.pid,
+                device: sync.device,
+                comm: sync.asker.comm,
+                cgroup: sync.asker.cgroup,
+                sync_ns: sync.age_ns,
+                ..Process::default()
+            }),
+        }
+    }
+}
+
+/// Whether the counters of `now` continue those of `before`.
+fn goes_on(before: &Process, now: &Process) -> bool {
+    let grows = |of: fn(&Process) -> u64| of(before) <= of(now);
+    grows(|of| of.requests) && grows(|of| of.syncs) && grows(|of| of.changed_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_trace::Asker;
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn process(syncs: u64, sync_ns: u64) -> Process {
+        Process {
+            pid: 7,
+            device: (8, 0),
+            requests: syncs,
+            write_bytes: syncs * 4096,
+            syncs,
+            sync_ns,
+            ..Process::default()
+        }
+    }
+
+    fn pending(age_ns: u64) -> SyncUnderWay {
+        SyncUnderWay { asker: Asker { pid: 7, tid: 7, ..Asker::default() }, age_ns, call: "fsync", device: (8, 0) }
+    }
+
+    #[test]
+    fn a_sync_counts_while_it_lasts_and_once() {
+        let mut processes = Processes::default();
+        let mut wait = |at_s: u64, all: Vec<Process>, syncs: &[SyncUnderWay]| {
+            processes.take(all, syncs, at_s * S, 1.0)[0].sync_wait
+        };
+        // One of 3.2 s, which is the first that the process does.
+        assert!((wait(1, vec![], &[pending(S / 2)]) - 0.5).abs() < 1e-9);
+        assert!((wait(2, vec![], &[pending(S / 2 + S)]) - 1.0).abs() < 1e-9);
+        assert!((wait(3, vec![], &[pending(S / 2 + 2 * S)]) - 1.0).abs() < 1e-9);
+        assert!((wait(4, vec![process(1, 3_200_000_000)], &[]) - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_sync_that_ends_between_the_tables_is_not_counted_twice() {
+        let mut processes = Processes::default();
+        processes.take(vec![process(1, S)], &[pending(S)], S, 1.0);
+        // It is in neither table.
+        assert_eq!(processes.take(vec![process(1, S)], &[], 2 * S, 1.0)[0].sync_wait, 0.0);
+        assert!((processes.take(vec![process(2, 2 * S + S / 10)], &[], 3 * S, 1.0)[0].sync_wait - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_process_that_was_evicted_begins_at_zero_again() {
+        let mut processes = Processes::default();
+        processes.take(vec![process(100, S)], &[], S, 1.0);
+        let readings = processes.take(vec![process(2, S / 10)], &[], 2 * S, 1.0);
+        assert_eq!((readings[0].syncs, readings[0].written), (2.0, 8192.0));
+    }
+
+    #[test]
+    fn a_process_that_does_nothing_any_more_stays_for_half_a_minute() {
+        let mut processes = Processes::default();
+        processes.take(vec![process(1, S)], &[], S, 1.0);
+        assert_eq!(processes.take(vec![process(1, S)], &[], 30 * S, 29.0).len(), 1);
+        assert_eq!(processes.take(vec![process(1, S)], &[], 31 * S, 1.0), []);
+    }
+}
