@@ -421,3 +421,17 @@ pub(crate) fn random(mut seed: u64) -> impl FnMut() -> f64 {
         (seed >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+/// The objects that a trace with these options prints while `work` runs.
+pub(crate) fn traced(disk: &str, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
+    use std::io::BufRead as _;
+    let place = Place::new();
+    let mut trace = Running::start(place.command(&[&["trace", disk, "--json"], args].concat()));
+    let mut lines = std::io::BufReader::new(trace.0.stdout.take().unwrap()).lines();
+    let start = lines.next().expect("trace should start").unwrap();
+    work();
+    // A trace with --count may have ended already.
+    let _ = rustix::process::kill_process(trace.pid(), rustix::process::Signal::INT);
+    let objects = [start].into_iter().chain(lines.map(Result::unwrap));
+    objects.map(|line| serde_json::from_str(&line).unwrap()).collect()
+}

@@ -7,29 +7,15 @@ use std::process::{Command, Stdio};
 use qd1_lab::{Loop, tool};
 use qd1_model::environment::DeviceCounters;
 use qd1_probe::Machine;
-use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::refusal::as_ordinary_user;
-use crate::common::{Place, Running, int, or_skip, said};
+use crate::common::{Place, Running, int, or_skip, said, traced};
 
 /// The kernel's counters of a device.
 fn counted(disk: &Loop) -> DeviceCounters {
     let name = disk.path().strip_prefix("/dev/").unwrap();
     Machine::new().device_counters(name).unwrap()
-}
-
-/// The objects that a trace with these options prints while `work` runs.
-pub(crate) fn traced(disk: &str, args: &[&str], work: impl FnOnce()) -> Vec<Value> {
-    let place = Place::new();
-    let mut trace = Running::start(place.command(&[&["trace", disk, "--json"], args].concat()));
-    let mut lines = BufReader::new(trace.0.stdout.take().unwrap()).lines();
-    let start = lines.next().expect("trace should start").unwrap();
-    work();
-    // A trace with --count may have ended already.
-    let _ = kill_process(trace.pid(), Signal::INT);
-    let objects = [start].into_iter().chain(lines.map(Result::unwrap));
-    objects.map(|line| serde_json::from_str(&line).unwrap()).collect()
 }
 
 fn requests<'a>(objects: &'a [Value], op: &'a str) -> impl Iterator<Item = &'a Value> {

@@ -14,8 +14,7 @@ use tempfile::TempDir;
 
 use crate::common::apps::disk_with_flushes_of;
 use crate::common::disk::Disk;
-use crate::common::{Running, is_root, or_skip, qd1, wait_until};
-use crate::trace::traced;
+use crate::common::{Running, is_root, or_skip, qd1, traced, wait_until};
 use qd1_lab::{Loop, Terminal, tool};
 
 /// A loop device on a simulated disk, with direct I/O. Fields are dropped in this order.

@@ -20,6 +20,7 @@ pub(super) const LONG_NS: u64 = 500_000_000;
 const CGROUPS_NS: u64 = 10_000_000_000;
 
 /// What happened since the previous reading.
+#[derive(Default)]
 pub(super) struct Reading {
     pub(super) now: Activity,
     pub(super) rates: Rates,
@@ -34,6 +35,7 @@ pub(super) struct Reading {
 }
 
 /// A disk.
+#[derive(Default)]
 pub(super) struct DiskReading {
     pub(super) rates: DiskRates,
     /// Major and minor number.

@@ -269,3 +269,88 @@ impl State {
         self.is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use qd1_probe::activity::DiskRates;
+    use qd1_trace::Process;
+
+    use super::*;
+
+    fn disk(minor: u32, busy: f64) -> DiskReading {
+        let rates = DiskRates { name: format!("loop{minor}"), busy, ..DiskRates::default() };
+        DiskReading { rates, numbers: Some((7, minor)), ..DiskReading::default() }
+    }
+
+    fn process(name: &str, minor: u32, written: f64, sync_wait: f64) -> ProcessReading {
+        let mut comm = [0; qd1_trace::COMM];
+        comm[..name.len()].copy_from_slice(name.as_bytes());
+        let process = Process { pid: 1, comm, device: (7, minor), cgroup: u64::from(minor), ..Process::default() };
+        ProcessReading { process, written, sync_wait, ..ProcessReading::default() }
+    }
+
+    fn state(busy: [f64; 3]) -> State {
+        let mut state = State::new(1_000_000_000, None);
+        read(&mut state, busy);
+        state
+    }
+
+    fn read(state: &mut State, busy: [f64; 3]) {
+        let processes = vec![
+            process("etcd", 1, 10.0, 0.9),
+            process("dd", 1, 500.0, 0.0),
+            process("elsewhere", 2, 9000.0, 0.0),
+            // Of a filesystem on several disks.
+            process("btrfs", 0, 1.0, 0.0),
+        ];
+        let mut processes = processes;
+        processes[3].process.device = (0, 0);
+        let cgroups = Rc::new(HashMap::from([(1, "/system.slice".to_owned())]));
+        let disks = (0..3).map(|minor| disk(minor, busy[minor as usize])).collect();
+        state.take(Reading { disks, processes, cgroups, ..Reading::default() });
+    }
+
+    fn shown(state: &State) -> &str {
+        &state.shown_disk().unwrap().rates.name
+    }
+
+    fn names(state: &State) -> Vec<String> {
+        state.processes().iter().map(|of| name(&of.process.comm)).collect()
+    }
+
+    #[test]
+    fn the_busiest_disk_is_shown_until_it_is_idle_or_a_key_chooses() {
+        let mut state = state([10.0, 90.0, 5.0]);
+        assert_eq!(shown(&state), "loop1");
+        read(&mut state, [99.0, 1.0, 5.0]);
+        assert_eq!(shown(&state), "loop1", "it is still in use");
+        read(&mut state, [20.0, 0.0, 30.0]);
+        assert_eq!(shown(&state), "loop2");
+        state.act(Action::NextDisk);
+        assert_eq!(shown(&state), "loop0", "after the last comes the first");
+        read(&mut state, [0.0, 90.0, 0.0]);
+        assert_eq!(shown(&state), "loop0", "a key chose it");
+        state.act(Action::PreviousDisk);
+        assert_eq!(shown(&state), "loop2");
+    }
+
+    #[test]
+    fn processes_are_those_of_the_shown_disk_in_the_chosen_order() {
+        let mut state = state([0.0, 90.0, 5.0]);
+        assert_eq!(names(&state), ["dd", "etcd", "btrfs"], "by all bytes");
+        state.act(Action::Letter('s'));
+        assert_eq!(names(&state), ["etcd", "dd", "btrfs"], "by waits for syncs");
+        "/tc".chars().for_each(|letter| state.act(Action::Letter(letter)));
+        assert_eq!((names(&state), state.filter()), (vec!["etcd".to_owned()], ("tc", true)));
+        // While a filter is typed, letters are text.
+        state.act(Action::Letter('q'));
+        assert!(!state.is_over() && names(&state).is_empty());
+        state.act(Action::Escape);
+        state.act(Action::Letter('c'));
+        let groups = state.cgroups();
+        assert_eq!(groups[0].0, "/system.slice");
+        assert_eq!((groups[0].1.written, groups[0].1.sync_wait), (510.0, 0.9));
+    }
+}

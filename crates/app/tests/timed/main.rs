@@ -1,0 +1,8 @@
+//! The binary on simulated disks whose times are known, in real time. `cargo xtask test` runs these tests after all others,
+//! which would take the processors that a disk needs to keep its times.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod laws;
+mod syncs;
