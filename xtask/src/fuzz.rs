@@ -17,7 +17,7 @@ use crate::tools::FUZZ;
 
 /// The targets, as in fuzz/Cargo.toml.
 const TARGETS: &[&str] =
-    &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
+    &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export", "trace_file"];
 
 /// Longest input that is added to the committed corpus, in bytes: thousands of long ones would dominate the repository.
 const KEPT_MAX: u64 = 2048;

@@ -33,6 +33,7 @@ mod summarize;
 pub mod sweep;
 pub mod sync;
 mod tail;
+pub mod trace_summary;
 pub mod trend;
 
 #[cfg(test)]

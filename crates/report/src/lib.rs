@@ -24,6 +24,7 @@ pub mod samples;
 mod section;
 mod sections;
 mod table;
+mod trace_summary;
 mod trend;
 mod words;
 
@@ -36,5 +37,6 @@ pub use page::{Detail, Style, fitted};
 pub use plot::{Charts, PictureFormat, Pictured, Size};
 pub use redact::{redact, redact_measured, redact_thresholds};
 pub use sections::suite::suites;
+pub use trace_summary::{trace_summary_human, trace_summary_json};
 pub use trend::{trend_human, trend_json};
 pub use words::thousands;

@@ -9,11 +9,13 @@ mod keys;
 pub mod meta;
 mod order;
 mod read;
+mod shapes;
 pub mod sweep;
 pub mod sync;
 pub mod thresholds;
 
 pub use order::order;
+pub use shapes::shapes;
 
 use qd1_model::plan::FileUse;
 use qd1_model::spec::{Effort, Suite};

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use aya::Ebpf;
 use aya::maps::{HashMap, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
+use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 use crate::program::{Device, attach, attach_start, load};
@@ -20,7 +21,8 @@ const ISSUE: &str = "rq_issue";
 const COMPLETE: &str = "rq_complete";
 
 /// What was and was not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counts {
     /// Requests that the device completed.
     pub completed: u64,

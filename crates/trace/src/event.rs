@@ -1,6 +1,6 @@
 //! The events that the BPF programs report.
 
-use std::borrow::Cow;
+use qd1_model::requests::{Asker, COMM, Request, Sync};
 
 /// Length of an event in the ring buffer, bytes: `struct event` of `bpf/trace.bpf.c`.
 const LENGTH: usize = 88;
@@ -12,26 +12,6 @@ const RELEASED: u32 = 3;
 const DIRTIED: u32 = 4;
 /// Added to `kind` if a kernel thread issued the request.
 const KERNELS: u32 = 0x100;
-/// Names of calls, in the order of their numbers in an event; all calls that write share the last.
-const CALL_NAMES: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "write"];
-/// Longest name of a thread, including the terminating zero.
-pub const COMM: usize = 16;
-
-/// The thread that issued a request or called a sync.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Asker {
-    /// Process; 0 for the kernel's idle task.
-    pub pid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// Name of the thread, up to the first zero.
-    pub comm: [u8; COMM],
-    /// Control group (v2), by inode; 0 without one.
-    pub cgroup: u64,
-    /// Whether it is a kernel thread; only known in a capture with syncs.
-    pub is_kernels: bool,
-}
-
 /// An event in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -43,32 +23,6 @@ pub enum Event {
     Released(Released),
     /// A thread changed files in memory, which will be written back.
     Dirtied(Dirtied),
-}
-
-/// A call that made files durable: fsync, fdatasync, sync_file_range, syncfs, or a write with O_SYNC, O_DSYNC,
-/// RWF_SYNC or RWF_DSYNC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sync {
-    /// When it ended, ns of CLOCK_MONOTONIC.
-    pub complete_ns: u64,
-    /// How long it took, ns.
-    pub took_ns: u64,
-    /// How long its thread waited for a processor during the call, ns.
-    pub run_delay_ns: u64,
-    /// Inode of the file.
-    pub inode: u64,
-    /// Bytes that it wrote; 0 if it only synced.
-    pub bytes: u32,
-    /// Major and minor number of the disk; zeros where the filesystem has several.
-    pub device: (u32, u32),
-    /// Name of the call; `write` for every call that writes.
-    pub call: &'static str,
-    /// I/O control group (v1 or v2) of the thread, by the kernel's id; 0 if not known.
-    pub blkcg: u32,
-    /// Who waited.
-    pub asker: Asker,
-    /// Error number, such as 5 for EIO; 0 for success.
-    pub errno: u32,
 }
 
 /// A control group's limit released a request to the disk. It is not known since when the request had been held back.
@@ -97,81 +51,10 @@ pub struct Dirtied {
     pub asker: Asker,
 }
 
-/// A completed request of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// When it was completed, ns of CLOCK_MONOTONIC.
-    pub complete_ns: u64,
-    /// From its creation until the device got it, ns; `None` if the kernel does not report it (before 6.5).
-    pub queue_ns: Option<u64>,
-    /// From when the device got it until it was completed, ns.
-    pub device_ns: u64,
-    /// First sector of 512 bytes on the disk.
-    pub sector: u64,
-    /// Bytes; 0 for a flush.
-    pub bytes: u32,
-    /// Major and minor number of the disk.
-    pub device: (u32, u32),
-    /// The kernel's `cmd_flags`.
-    pub flags: u32,
-    /// Who issued it.
-    pub asker: Asker,
-    /// The I/O control group (v1 or v2) that is charged for it, by the kernel's id; 0 if not known.
-    pub blkcg: u32,
-    /// Error number, such as 5 for EIO; 0 for success.
-    pub errno: u32,
-}
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-    /// Makes the contents of the device's cache durable.
-    Flush,
-    /// Releases blocks (TRIM).
-    Discard,
-    /// Anything else: write-zeroes, zone commands, passthrough commands.
-    Other,
-}
-
-impl Op {
-    /// Returns its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// Returns the operation of a request with these `cmd_flags`.
-pub(crate) const fn op_of(flags: u32) -> Op {
-    match flags & 0xff {
-        0 => Op::Read,
-        1 => Op::Write,
-        2 => Op::Flush,
-        3 => Op::Discard,
-        _ => Op::Other,
-    }
-}
-
 /// Returns the name of a call by its index in the programs' list.
 pub(crate) fn call_name(place: u32) -> &'static str {
-    CALL_NAMES[(place as usize).min(CALL_NAMES.len() - 1)]
+    Sync::CALLS[(place as usize).min(Sync::CALLS.len() - 1)]
 }
-
-/// Bits of `cmd_flags` (`enum req_flag_bits` of linux/blk_types.h).
-const SYNC_FLAG: u32 = 1 << 11;
-const META: u32 = 1 << 12;
-const FUA: u32 = 1 << 17;
-const RAHEAD: u32 = 1 << 19;
 
 impl Event {
     /// Parses an event from the ring buffer; `None` if its length or kind is unknown.
@@ -234,68 +117,6 @@ impl Event {
     }
 }
 
-impl Asker {
-    /// Returns the name of the thread.
-    #[must_use]
-    pub fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(up_to_zero(&self.comm))
-    }
-
-    /// Returns true if the thread has this name.
-    #[must_use]
-    pub fn is_named(&self, comm: &str) -> bool {
-        up_to_zero(&self.comm) == comm.as_bytes()
-    }
-}
-
-impl Request {
-    /// Returns what it does.
-    #[must_use]
-    pub const fn op(&self) -> Op {
-        op_of(self.flags)
-    }
-
-    /// Returns its type in blktrace's letters: R, W, F(lush), D(iscard) or N, then F(UA), A(head), S(ync), M(etadata).
-    #[must_use]
-    pub fn letters(&self) -> String {
-        let first = match self.op() {
-            Op::Read => 'R',
-            Op::Write => 'W',
-            Op::Flush => 'F',
-            Op::Discard => 'D',
-            Op::Other => 'N',
-        };
-        let more = [(FUA, 'F'), (RAHEAD, 'A'), (SYNC_FLAG, 'S'), (META, 'M')];
-        [first]
-            .into_iter()
-            .chain(more.into_iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, name)| name))
-            .collect()
-    }
-
-    /// Returns true if it writes filesystem metadata that a thread waits for, as a journal does.
-    #[must_use]
-    pub const fn is_metadata(&self) -> bool {
-        matches!(self.op(), Op::Write) && self.flags & META != 0 && self.flags & SYNC_FLAG != 0
-    }
-
-    /// Returns true if a thread waits for it: reads, and writes that are not mere writeback.
-    #[must_use]
-    pub const fn is_waited_for(&self) -> bool {
-        matches!(self.op(), Op::Read) || self.flags & SYNC_FLAG != 0
-    }
-
-    /// Returns the total time of the request, ns: in the queue (if known) and in the device.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.queue_ns.unwrap_or(0).saturating_add(self.device_ns)
-    }
-}
-
-/// A name up to its terminating zero.
-fn up_to_zero(comm: &[u8; COMM]) -> &[u8] {
-    &comm[..comm.iter().position(|byte| *byte == 0).unwrap_or(COMM)]
-}
-
 /// The error number of a block status (`blk_errors` of block/blk-core.c); EIO for statuses whose number differs
 /// between versions.
 fn errno_of(status: u32) -> u32 {
@@ -319,6 +140,8 @@ fn errno_of(status: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::requests::Op;
+
     use super::*;
 
     #[test]
@@ -326,7 +149,14 @@ mod tests {
         let event = |kind: u32, error: i32| {
             let mut bytes = Vec::new();
             [9_000_000u64, 1_000, 2_000, 2_048].iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
-            for value in [4096u32, 254 << 20 | 16, 1 | SYNC_FLAG | FUA, error.cast_unsigned(), kind, 9] {
+            for value in [
+                4096u32,
+                254 << 20 | 16,
+                Op::Write.flags() | Request::flags(true, false, true, false),
+                error.cast_unsigned(),
+                kind,
+                9,
+            ] {
                 bytes.extend(value.to_ne_bytes());
             }
             bytes.extend(7u64.to_ne_bytes());

@@ -3,19 +3,22 @@
 //! [`Capture`] reports each request (`bpf/trace.bpf.c`); [`Live`] aggregates requests in the kernel
 //! (`bpf/live.bpf.c`). Both load a committed object, built by `cargo xtask bpf`, and attach it to tracepoints whose
 //! arguments the kernel describes (BTF). They need no tracefs, no kprobes and no compiler; field offsets are resolved
-//! when the object is loaded (CO-RE).
+//! when the object is loaded (CO-RE). [`file`] keeps traces in files, and reads those of other tools.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod capture;
+mod entry;
 mod event;
+pub mod file;
 mod latencies;
 mod live;
 mod program;
 mod split;
 
 pub use capture::{Capture, Counts};
-pub use event::{Asker, COMM, Dirtied, Event, Op, Released, Request, Sync};
+pub use entry::Entry;
+pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};
 pub use live::{Disks, InFlight, Live, Process, SyncUnderWay};
 pub use program::Device;

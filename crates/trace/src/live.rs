@@ -8,9 +8,10 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
 use aya::{Btf, Ebpf};
 
-use crate::event::{Asker, COMM, Op, call_name, op_of};
+use crate::event::call_name;
 use crate::latencies::{Latencies, Stage, WORDS};
 use crate::program::{Device, attach, attach_start, load};
+use qd1_model::requests::{Asker, COMM, Op, op_of};
 
 /// The object that `cargo xtask bpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));

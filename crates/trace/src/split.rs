@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::event::{Asker, Dirtied, Event, Op, Request, Sync};
+use qd1_model::requests::{Asker, Op, Request, Sync};
+
+use crate::event::{Dirtied, Event};
 
 /// What a sync waited for. If several apply at the same instant, the first of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,7 +338,9 @@ impl Others {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{COMM, Released};
+    use qd1_model::requests::COMM;
+
+    use crate::event::Released;
 
     const MS: u64 = 1_000_000;
     const WRITE: u32 = 1;

@@ -10,6 +10,7 @@ mod filesystems_end;
 mod mounts;
 mod overwritten;
 mod powercut;
+mod recorded;
 mod safety;
 mod simdisk;
 mod small_volumes;

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use qd1_model::requests::Sync;
 use qd1_model::units::{format_ns, format_share};
 use qd1_report::thousands;
-use qd1_trace::{Part, Split, Sync};
+use qd1_trace::{Part, Split};
 
 use super::columns::shown_name;
 
@@ -74,12 +75,13 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
-    use qd1_trace::{Asker, Other};
+    use qd1_model::requests::Asker;
+    use qd1_trace::Other;
 
     use super::*;
 
     fn asker(name: &str) -> Asker {
-        let mut comm = [0; qd1_trace::COMM];
+        let mut comm = [0; qd1_model::requests::COMM];
         comm[..name.len()].copy_from_slice(name.as_bytes());
         Asker { comm, ..Asker::default() }
     }

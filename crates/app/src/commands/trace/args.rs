@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use qd1_model::Bytes;
-use qd1_trace::{Asker, COMM, Op, Sync};
+use qd1_model::requests::{Asker, COMM, Op, Sync};
+use qd1_trace::Entry;
 
-use crate::args::{Choice, choice, duration};
-
-use super::item::Item;
+use crate::args::{Choice, DestinationArgs, choice, duration};
 
 pub(crate) const EXAMPLE: &str = "\
 Examples:
@@ -17,6 +16,8 @@ Examples:
   qd1 trace vda --op sync --min-lat 10ms   why fsyncs are slow
   qd1 trace vda --slow 50ms                what happens around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
+  qd1 trace vda --runtime 60s --record vda.trace
+  qd1 trace summary vda.trace              what the load was, as a fio job
 
 Columns: QUE is the time in the scheduler and the queue before the device got
 the request, LAT the time in the device. T is the type: R(ead), W(rite),
@@ -28,7 +29,10 @@ It needs root (or CAP_BPF and CAP_PERFMON), but nothing else installed.";
 
 /// Command-line arguments.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<TraceCommand>,
     /// Disk (vda, /dev/vda) or a path on it [default: all disks]
     pub(super) target: Option<PathBuf>,
     /// Stop after this time [default: at Ctrl-C]
@@ -67,9 +71,52 @@ pub(crate) struct TraceArgs {
     /// The same as --format ndjson
     #[arg(long, conflicts_with = "format")]
     pub(super) json: bool,
+    /// Write a compact file instead of lines
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json"])]
+    pub(super) record: Option<PathBuf>,
+    /// With --record: replace names and positions by hashes
+    #[arg(long, requires = "record")]
+    pub(super) hash: bool,
+    /// Show a recorded trace: a file of --record, blktrace's files, fio's iolog
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["target", "record", "runtime", "cgroup"])]
+    pub(super) play: Vec<PathBuf>,
     /// Print no summary on stderr
     #[arg(long, short)]
     pub(super) quiet: bool,
+}
+
+/// Subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Summarise a recorded trace: its operations, and the fio job like it
+    ///
+    /// Sizes, order, depth, arrivals and programs; a fio job file and the steps of suites that resemble it.
+    #[command(after_help = SUMMARY_EXAMPLE)]
+    Summary(SummaryArgs),
+}
+
+const SUMMARY_EXAMPLE: &str = "\
+Examples:
+  qd1 trace vda --runtime 60s --record vda.trace
+  qd1 trace summary vda.trace
+  qd1 trace summary sda.blktrace.*
+
+Exit codes: 0 done; 2 usage error, or not a trace; 5 it cannot be read.";
+
+/// Command-line arguments of `trace summary`.
+#[derive(Args, Debug)]
+pub(crate) struct SummaryArgs {
+    /// A file of --record, blktrace's files, or fio's iolog
+    #[arg(required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print only the fio job
+    #[arg(long, conflicts_with = "json")]
+    pub(super) fio: bool,
+    #[command(flatten)]
+    pub(super) to: DestinationArgs,
 }
 
 /// What `--op` chooses.
@@ -120,13 +167,13 @@ pub(super) struct Filter<'a> {
 
 impl Filter<'_> {
     /// Returns true if the item should be shown.
-    pub(super) fn takes(&self, item: &Item) -> bool {
+    pub(super) fn takes(&self, item: &Entry) -> bool {
         match item {
-            Item::Request(request) => {
+            Entry::Request(request) => {
                 let is_large = self.args.min_size.is_none_or(|size| u64::from(request.bytes) >= size.0);
                 is_large && self.takes_any(Wanted::Requests(request.op()), &request.asker, request.total_ns())
             }
-            Item::Sync(sync, _) => self.takes_sync(sync),
+            Entry::Sync(sync, _) => self.takes_sync(sync),
         }
     }
 
@@ -146,6 +193,11 @@ impl Filter<'_> {
 }
 
 impl TraceArgs {
+    /// Returns the output format.
+    pub(super) const fn format(&self) -> Format {
+        if self.json { Format::Ndjson } else { self.format }
+    }
+
     /// Returns true if syncs are shown.
     pub(super) fn has_syncs(&self) -> bool {
         self.syscalls || self.op.contains(&Wanted::Syncs)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use qd1_model::requests::Asker;
 use qd1_model::{printable, printable_output};
-use qd1_trace::Asker;
 use serde::Serialize;
 
 /// Returns an object as a line of JSON.

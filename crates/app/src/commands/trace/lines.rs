@@ -4,19 +4,20 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use qd1_model::SCHEMA_VERSION;
+use qd1_model::requests::{Op, Request, Sync};
 use qd1_probe::Machine;
-use qd1_trace::{Counts, Op, Request, Split, Sync};
+use qd1_trace::{Counts, Entry, Split};
 use serde::Serialize;
 
 use super::args::Format;
 use super::columns::{line, push_csv_who, push_ms, push_who};
-use super::item::Item;
 use super::syncs;
 
 /// Formats lines, with disks by name.
 pub(super) struct Lines<'a> {
     form: Format,
-    machine: &'a Machine,
+    /// The machine that names disks; none if the trace names them.
+    machine: Option<&'a Machine>,
     begin_ns: u64,
     /// Whether syncs are shown, too.
     has_syncs: bool,
@@ -77,17 +78,26 @@ struct End {
 }
 
 /// A disk's name by its numbers, `-` if they are not known; each name is looked up once.
-fn disk_name<'a>(names: &'a mut HashMap<(u32, u32), String>, machine: &Machine, (major, minor): (u32, u32)) -> &'a str {
+fn disk_name<'a>(
+    names: &'a mut HashMap<(u32, u32), String>,
+    machine: Option<&Machine>,
+    (major, minor): (u32, u32),
+) -> &'a str {
     let name = || match (major, minor) {
         (0, 0) => "-".to_owned(),
-        _ => machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}")),
+        _ => machine.and_then(|machine| machine.block_name(major, minor)).unwrap_or_else(|| format!("{major}:{minor}")),
     };
     names.entry((major, minor)).or_insert_with(name)
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(form: Format, machine: &'a Machine, begin_ns: u64, has_syncs: bool) -> Self {
+    pub(super) fn new(form: Format, machine: Option<&'a Machine>, begin_ns: u64, has_syncs: bool) -> Self {
         Self { form, machine, begin_ns, has_syncs, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
+    }
+
+    /// Gives a disk its name.
+    pub(super) fn name(&mut self, device: (u32, u32), name: impl FnOnce() -> String) {
+        self.names.entry(device).or_insert_with(name);
     }
 
     /// Returns the header.
@@ -113,10 +123,10 @@ impl<'a> Lines<'a> {
     }
 
     /// Appends the lines of a request or a sync; returns false if the format cannot express it.
-    pub(super) fn push(&mut self, text: &mut String, item: &Item) -> bool {
+    pub(super) fn push(&mut self, text: &mut String, item: &Entry) -> bool {
         match item {
-            Item::Request(request) => self.push_request(text, request),
-            Item::Sync(sync, split) => self.push_sync(text, sync, split),
+            Entry::Request(request) => self.push_request(text, request),
+            Entry::Sync(sync, split) => self.push_sync(text, sync, split),
         }
     }
 
@@ -227,7 +237,7 @@ impl<'a> Lines<'a> {
 
 #[cfg(test)]
 mod tests {
-    use qd1_trace::Asker;
+    use qd1_model::requests::Asker;
 
     use super::*;
 
@@ -251,7 +261,7 @@ mod tests {
     #[test]
     fn an_iolog_has_microseconds_that_do_not_go_back() {
         let machine = Machine::at("/nonexistent");
-        let mut lines = Lines::new(Format::Iolog, &machine, 1_000_000_000, false);
+        let mut lines = Lines::new(Format::Iolog, Some(&machine), 1_000_000_000, false);
         let mut text = String::new();
         assert!(lines.push_request(&mut text, &request(2_234_567_999, Some(1_000), 4_567_000, 0)));
         assert!(lines.push_request(&mut text, &request(2_234_600_000, Some(1_000), 9_000_000, 0)));
@@ -267,7 +277,7 @@ mod tests {
     #[test]
     fn columns_keep_their_places() {
         let machine = Machine::at("/nonexistent");
-        let mut lines = Lines::new(Format::Text, &machine, 1_000_000_000, false);
+        let mut lines = Lines::new(Format::Text, Some(&machine), 1_000_000_000, false);
         let mut text = lines.head(true);
         lines.push_request(&mut text, &request(2_234_567_999, Some(1_499), 12_345_678, 0));
         lines.push_request(&mut text, &request(901_000_000_000, None, 999_999, 5));

@@ -3,9 +3,13 @@
 mod answer;
 mod args;
 mod columns;
-mod item;
 mod lines;
+mod play;
+mod recorder;
+mod shown;
+mod sink;
 mod slow;
+mod summary;
 mod syncs;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
@@ -22,24 +26,33 @@ use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
 use qd1_report::thousands;
-use qd1_trace::{Capture, Counts, Device, Event, Syncs};
+use qd1_trace::{Capture, Counts, Device, Syncs};
 
 use crate::bpf::refusal;
 use crate::message;
 use crate::named_disk::named_disk;
 use crate::signals::Signals;
-use crate::stream::{has_hung_up, written};
-use answer::Answer;
-use args::{Filter, Format, Wanted};
-use item::Item;
+use crate::stream::has_hung_up;
+use args::{Filter, Format, TraceCommand, Wanted};
 use lines::Lines;
+use recorder::Recorder;
+use shown::Shown;
+use sink::Sink;
 use slow::Around;
 
-/// Shows the requests of a disk until a limit is reached or a signal arrives.
+/// Shows or records the requests of a disk until a limit is reached or a signal arrives, or reads a recorded trace.
 ///
 /// # Errors
-/// If the disk is not known, or the kernel or this user's privileges do not allow tracing.
+/// If the disk is not known, the kernel or this user's privileges do not allow tracing, or a file cannot be read.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
+    match &args.command {
+        Some(TraceCommand::Summary(args)) => summary::run(args),
+        None if !args.play.is_empty() => play::run(args),
+        None => capture(args),
+    }
+}
+
+fn capture(args: &TraceArgs) -> Result<ExitCode> {
     if args.op == [Wanted::Syncs] && !args.json && args.format == Format::Iolog {
         return Err(Problem::usage("--format iolog cannot hold syncs; omit --op sync or use --format csv").into());
     }
@@ -47,21 +60,16 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
+    let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
+    let mut recorder = args.record.as_deref().map(|path| Recorder::check(path, args.hash)).transpose()?;
     let mut capture =
         Capture::begin(disk.as_ref().map(|disk| disk.1), args.has_syncs()).map_err(|error| not_allowed(&error))?;
     let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
-    let form = if args.json { Format::Ndjson } else { args.format };
-    let mut shown = Shown {
-        filter: Filter { args, cgroup },
-        lines: Lines::new(form, &machine, begin_ns, args.has_syncs()),
-        syncs: args.has_syncs().then(Syncs::default),
-        around: args.slow.map(Around::new),
-        text: String::new(),
-        count: 0,
-        answer: Answer::default(),
+    let sink = match recorder.take() {
+        Some(recorder) => Sink::File(Box::new(recorder.begin(of, begin_ns, &machine, sees_start, args.has_syncs())?)),
+        None => Sink::lines(Lines::new(args.format(), Some(&machine), begin_ns, args.has_syncs()), sees_start),
     };
-    shown.text = shown.lines.head(sees_start);
-    let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
+    let mut shown = Shown::new(Filter { args, cgroup }, sink);
     if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
         let slow = format_ns(slow_ns as f64);
         message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C stops"));
@@ -76,29 +84,29 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
         let is_over = signals.stop().load(Ordering::Relaxed)
             || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns))
             || shown.is_full();
-        if !written(&mut out, &shown.text)? || is_over || has_hung_up(&stdout) {
+        let goes_on = shown.sink.write_to(&mut out, read_ns)?;
+        if !goes_on || is_over || shown.sink.is_stdout() && has_hung_up(&stdout) {
             break;
         }
-        shown.text.clear();
         if !may_have_more {
             std::thread::sleep(Capture::EVERY);
         }
     }
     let took_ns = clock::now_ns() - begin_ns;
-    shown.text.clear();
     let counts = capture.end(|event| shown.take(event))?;
-    while shown.explain(u64::MAX) && written(&mut out, &shown.text)? {
-        shown.text.clear();
-    }
+    while shown.explain(u64::MAX) && shown.sink.write_to(&mut out, clock::now_ns())? {}
     let unexplained = shown.syncs.as_ref().map_or(0, Syncs::unexplained);
-    shown.lines.foot(&mut shown.text, counts, unexplained);
-    written(&mut out, &shown.text)?;
+    let Shown { sink, answer, around, count, .. } = shown;
+    let file = sink.end(&mut out, counts, unexplained)?;
     if !args.quiet {
-        message::print(format_args!("qd1: {}", summary(of, took_ns, counts, sees_start)));
-        if let Some(answer) = shown.answer.words() {
+        message::print(format_args!("qd1: {}", counted(of, took_ns, counts, sees_start)));
+        if let Some((path, bytes)) = file {
+            message::print(format_args!("qd1: {}", recorded(&path, count, bytes)));
+        }
+        if let Some(answer) = answer.words() {
             message::print(format_args!("qd1: {answer}"));
         }
-        if let (Some(around), Some(slow_ns)) = (&shown.around, args.slow) {
+        if let (Some(around), Some(slow_ns)) = (&around, args.slow) {
             let (slow, times) = (format_ns(slow_ns as f64), thousands(around.slow()));
             let of_what = if args.has_syncs() { "requests and syncs" } else { "of them" };
             message::print(format_args!("qd1: {times} {of_what} took {slow} or longer"));
@@ -107,7 +115,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
             let count = thousands(unexplained);
             message::print(format_args!("qd1: {count} syncs are not shown because they came too fast to be analysed"));
         }
-        let cut_short = shown.around.as_ref().map_or(0, Around::cut_short);
+        let cut_short = around.as_ref().map_or(0, Around::cut_short);
         if cut_short > 0 {
             let count = thousands(cut_short);
             message::print(format_args!("qd1: {count} of these had more requests before them than qd1 keeps"));
@@ -116,72 +124,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
-/// Most syncs analysed between two readings.
-const EXPLAINED_AT_ONCE: usize = 1000;
-
-/// The output, and how many lines it has so far.
-struct Shown<'a> {
-    filter: Filter<'a>,
-    lines: Lines<'a>,
-    /// Syncs and the events that explain them, if syncs were requested.
-    syncs: Option<Syncs>,
-    around: Option<Around>,
-    /// Lines not written yet.
-    text: String,
-    count: u64,
-    /// A summary of the shown syncs.
-    answer: Answer,
-}
-
-impl Shown<'_> {
-    /// Takes the next event.
-    fn take(&mut self, event: Event) {
-        if let Some(syncs) = &mut self.syncs {
-            // With --slow, any sync may have to be shown.
-            let (filter, all) = (&self.filter, self.around.is_some());
-            syncs.take(event, |sync| all || filter.takes_sync(sync));
-        }
-        if let Event::Request(request) = event {
-            self.show(Item::Request(request));
-        }
-    }
-
-    /// Shows some of the syncs that ended before `now_ns`, up to the line limit. Returns true if there may be more.
-    fn explain(&mut self, now_ns: u64) -> bool {
-        for _ in 0..EXPLAINED_AT_ONCE {
-            let next =
-                if self.is_full() { None } else { self.syncs.as_mut().and_then(|syncs| syncs.next_explained(now_ns)) };
-            let Some((sync, split)) = next else { return false };
-            self.show(Item::Sync(sync, Box::new(split)));
-        }
-        true
-    }
-
-    fn show(&mut self, item: Item) {
-        let (lines, text, count, most) = (&mut self.lines, &mut self.text, &mut self.count, self.filter.args.count);
-        let answer = &mut self.answer;
-        let mut show = |item: &Item| {
-            if most.is_none_or(|most| *count < most) {
-                *count += u64::from(lines.push(text, item));
-                if let Item::Sync(sync, split) = item {
-                    answer.count(sync, split);
-                }
-            }
-        };
-        let is_wanted = self.filter.takes(&item);
-        match &mut self.around {
-            Some(around) => around.take(item, is_wanted, show),
-            None if is_wanted => show(&item),
-            None => {}
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.filter.args.count.is_some_and(|count| self.count >= count)
-    }
-}
-
-fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
+fn counted(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
         unseen => format!(", {} not seen from start to end", thousands(unseen)),
@@ -197,6 +140,16 @@ fn summary(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
         if counts.completed == 1 { "" } else { "s" },
         format_span_ns(took_ns),
         thousands(counts.lost)
+    )
+}
+
+/// What was written to a file, and how to read it.
+fn recorded(path: &Path, count: u64, bytes: u64) -> String {
+    let shown = printable(&path.to_string_lossy()).into_owned();
+    format!(
+        "wrote {} entries to {shown}, {:.1} bytes each; `qd1 trace summary {shown}` summarises them",
+        thousands(count),
+        bytes as f64 / count.max(1) as f64
     )
 }
 

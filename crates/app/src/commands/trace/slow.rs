@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::item::Item;
+use qd1_trace::Entry;
 
 /// How much is shown before and after a slow request, ns.
 const AROUND_NS: u64 = 2_000_000_000;
@@ -12,7 +12,7 @@ const KEPT_MAX: usize = 200_000;
 /// The requests and syncs of the last two seconds.
 pub(super) struct Around {
     slow_ns: u64,
-    kept: VecDeque<Item>,
+    kept: VecDeque<Entry>,
     /// After a slow request: until when everything is shown.
     until_ns: Option<u64>,
     /// Most items that are kept.
@@ -32,7 +32,7 @@ impl Around {
     }
 
     /// Takes the next item and calls `show` for each item to show. Only an item that `counts` can be slow.
-    pub(super) fn take(&mut self, item: Item, counts: bool, mut show: impl FnMut(&Item)) {
+    pub(super) fn take(&mut self, item: Entry, counts: bool, mut show: impl FnMut(&Entry)) {
         let now_ns = item.complete_ns();
         if counts && item.total_ns() >= self.slow_ns {
             self.slow += 1;
@@ -66,12 +66,12 @@ impl Around {
 
 #[cfg(test)]
 mod tests {
-    use qd1_trace::{Asker, Request};
+    use qd1_model::requests::{Asker, Request};
 
     use super::*;
 
-    fn request(complete_ms: u64, took_ms: u64) -> Item {
-        Item::Request(Request {
+    fn request(complete_ms: u64, took_ms: u64) -> Entry {
+        Entry::Request(Request {
             complete_ns: complete_ms * 1_000_000,
             queue_ns: Some(0),
             device_ns: took_ms * 1_000_000,

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use qd1_model::requests::Sync;
 use qd1_model::units::{Bytes, format_ns};
 use qd1_report::thousands;
-use qd1_trace::{Other, Part, Split, Sync};
+use qd1_trace::{Other, Part, Split};
 use serde::Serialize;
 
 use super::columns::{push_csv_who, shown_name};

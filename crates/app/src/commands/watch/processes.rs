@@ -109,7 +109,7 @@ fn goes_on(before: &Process, now: &Process) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use qd1_trace::Asker;
+    use qd1_model::requests::Asker;
 
     use super::*;
 

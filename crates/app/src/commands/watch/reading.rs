@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use anyhow::{Result, bail};
 use qd1_clock as clock;
+use qd1_model::requests::Op;
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
-use qd1_trace::{Device, Disks, InFlight, Latencies, Live, Op, SyncUnderWay};
+use qd1_trace::{Device, Disks, InFlight, Latencies, Live, SyncUnderWay};
 
 use super::processes::{ProcessReading, Processes};
 use crate::bpf::refusal;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use qd1_trace::{Latencies, Op, Stage};
+use qd1_model::requests::Op;
+use qd1_trace::{Latencies, Stage};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};

@@ -1,6 +1,6 @@
 //! Thread names made safe to print on a terminal.
 
-use qd1_trace::COMM;
+use qd1_model::requests::COMM;
 
 use crate::commands::trace::narrow;
 

@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn process(name: &str, minor: u32, written: f64, sync_wait: f64) -> ProcessReading {
-        let mut comm = [0; qd1_trace::COMM];
+        let mut comm = [0; qd1_model::requests::COMM];
         comm[..name.len()].copy_from_slice(name.as_bytes());
         let process = Process { pid: 1, comm, device: (7, minor), cgroup: u64::from(minor), ..Process::default() };
         ProcessReading { process, written, sync_wait, ..ProcessReading::default() }

@@ -1,0 +1,148 @@
+//! A fio job file that resembles a load.
+
+use std::fmt::Write as _;
+
+use qd1_model::requests::Op;
+use qd1_model::units::{Bytes, short_size};
+
+use super::load::Load;
+
+/// From this share on, requests of one size are the job's only size.
+const ONE_SIZE: f64 = 0.9;
+/// Most sizes of a `bssplit`.
+const SPLIT_MAX: usize = 6;
+/// Below this share of sequential requests a job is random; above the other, sequential.
+const RANDOM: f64 = 0.1;
+const SEQUENTIAL: f64 = 0.9;
+/// Below this mean depth there are pauses, so the job has a rate.
+const PAUSES: f64 = 0.7;
+/// Most jobs.
+const JOBS_MAX: usize = 8;
+
+/// Returns a job file with a job for each part of `all`, which has the name of a program. The jobs
+/// run as long as the trace.
+pub(super) fn text(parts: &[(&str, &Load)], all: &Load, sees_device: bool) -> String {
+    let parts = &parts[..parts.len().min(JOBS_MAX)];
+    if parts.is_empty() {
+        return String::new();
+    }
+    let seconds = (all.span_ns() as f64 / 1e9).ceil().max(1.0);
+    let mut text = format!("[global]\nioengine=libaio\ndirect=1\ntime_based\nruntime={seconds:.0}\n");
+    for (name, load) in parts {
+        text.push('\n');
+        job(&mut text, name, load, all, sees_device);
+    }
+    text
+}
+
+fn job(text: &mut String, name: &str, load: &Load, all: &Load, sees_device: bool) {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    let (read, sequential) = (load.read_share(), load.sequential_share());
+    let is_random = sequential < SEQUENTIAL;
+    let (has_reads, has_writes) = (load.count(Op::Read) > 0, load.count(Op::Write) > 0);
+    let rw = match (has_reads, has_writes, is_random) {
+        (true, true, true) => "randrw",
+        (true, true, false) => "rw",
+        (true, false, true) => "randread",
+        (true, false, false) => "read",
+        (false, _, true) => "randwrite",
+        (false, _, false) => "write",
+    };
+    let _ = writeln!(text, "[{}]\nrw={rw}", if name.is_empty() { "trace" } else { &name });
+    if has_reads && has_writes {
+        let _ = writeln!(text, "rwmixread={:.0}", read * 100.0);
+    }
+    if is_random && sequential > RANDOM {
+        let _ = writeln!(text, "percentage_random={:.0}", (1.0 - sequential) * 100.0);
+    }
+    if is_random {
+        // With its map of blocks, fio shortens requests that would overlap earlier ones.
+        text.push_str("norandommap\n");
+    }
+    push_sizes(text, load, has_reads, has_writes);
+    let largest =
+        [Op::Read, Op::Write].iter().flat_map(|op| load.sizes(*op)).map(|(size, _)| size).max().unwrap_or(4096);
+    // At least as large as one request, in whole MiB.
+    let touched = if is_random { load.file_bytes() } else { load.touched_bytes() };
+    let size = touched.max(u64::from(largest)).max(1 << 20).div_ceil(1 << 20);
+    let _ = writeln!(text, "size={size}m");
+    let depth = load.depth().filter(|_| sees_device);
+    let iodepth = depth.map_or(1, |depth| depth.mean.round().max(depth.p50 as f64).max(1.0) as u64);
+    let _ = writeln!(text, "iodepth={iodepth}");
+    // Kernel threads issue the flushes of others; without syncs, nothing says for whom.
+    let syncs = if all.has_syncs() { load.writes_per_sync() } else { all.writes_per_sync() };
+    if let Some(writes) = syncs.filter(|_| has_writes) {
+        let _ = writeln!(text, "fsync={:.0}", writes.round().max(1.0));
+    }
+    if depth.is_none_or(|depth| depth.mean < PAUSES) {
+        push_rate(text, load, has_reads, has_writes);
+    }
+}
+
+/// The sizes: one, or the most frequent with their shares.
+fn push_sizes(text: &mut String, load: &Load, has_reads: bool, has_writes: bool) {
+    let of = |op: Op| -> Vec<(u32, u64)> {
+        let mut sizes = load.sizes(op);
+        sizes.retain(|(size, _)| *size > 0);
+        let all: u64 = sizes.iter().map(|(_, count)| count).sum();
+        if sizes.first().is_some_and(|(_, count)| *count as f64 >= ONE_SIZE * all as f64) {
+            sizes.truncate(1);
+        }
+        sizes.truncate(SPLIT_MAX);
+        sizes
+    };
+    let (reads, writes) = (of(Op::Read), of(Op::Write));
+    let size = |bytes: u32| short_size(Bytes(u64::from(bytes)));
+    if reads.len() <= 1 && writes.len() <= 1 {
+        let one = |sizes: &[(u32, u64)]| sizes.first().map(|(bytes, _)| size(*bytes));
+        let bs = match (one(&reads), one(&writes)) {
+            (Some(read), Some(write)) if read != write => format!("{read},{write}"),
+            (Some(bs), _) | (None, Some(bs)) => bs,
+            (None, None) => "4k".to_owned(),
+        };
+        let _ = writeln!(text, "bs={bs}");
+        return;
+    }
+    let split = |sizes: &[(u32, u64)]| {
+        let all: u64 = sizes.iter().map(|(_, count)| count).sum();
+        let mut left = 100;
+        let mut parts = Vec::new();
+        for (at, (bytes, count)) in sizes.iter().enumerate() {
+            // The last takes what is left, so that they add up to 100.
+            let share = match at + 1 == sizes.len() {
+                true => left,
+                false => ((*count as f64 / all as f64 * 100.0).round() as u64).clamp(1, left),
+            };
+            left -= share;
+            if share > 0 {
+                parts.push(format!("{}/{share}", size(*bytes)));
+            }
+        }
+        parts.join(":")
+    };
+    let value = match (has_reads, has_writes) {
+        (true, true) => format!("{},{}", split(&reads), split(&writes)),
+        (true, false) => split(&reads),
+        _ => split(&writes),
+    };
+    let _ = writeln!(text, "bssplit={value}");
+}
+
+/// The rate, where there are pauses between requests; independent arrivals where they look so.
+fn push_rate(text: &mut String, load: &Load, has_reads: bool, has_writes: bool) {
+    let seconds = load.span_ns() as f64 / 1e9;
+    let rate = |op: Op| (load.count(op) as f64 / seconds).round().max(1.0);
+    if seconds <= 0.0 || load.moves() < 2 {
+        return;
+    }
+    let rates = match (has_reads, has_writes) {
+        (true, true) => format!("{:.0},{:.0}", rate(Op::Read), rate(Op::Write)),
+        (true, false) => format!("{:.0}", rate(Op::Read)),
+        _ => format!("{:.0}", rate(Op::Write)),
+    };
+    let _ = writeln!(text, "rate_iops={rates}");
+    if load.arrivals().is_some_and(|arrivals| arrivals.variation > 0.7) {
+        let _ = writeln!(text, "rate_process=poisson");
+    }
+}

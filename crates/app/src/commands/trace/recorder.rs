@@ -1,0 +1,104 @@
+//! `--record`: writes a compact file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Error, Result};
+use qd1_model::printable;
+use qd1_probe::Machine;
+use qd1_trace::file::{About, Hashing, Writer};
+use qd1_trace::{Counts, Entry};
+
+use crate::output;
+
+/// A file that can be written.
+pub(super) struct Recorder {
+    path: PathBuf,
+    is_hashed: bool,
+}
+
+/// A file that is being written.
+pub(super) struct Recording<'a> {
+    path: PathBuf,
+    writer: Writer<File>,
+    machine: &'a Machine,
+    /// Why it could not be written further.
+    error: Option<Error>,
+}
+
+impl Recorder {
+    /// Checks that the file can be written.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub(super) fn check(path: &Path, is_hashed: bool) -> Result<Self> {
+        output::check_in_place("--record", path)?;
+        Ok(Self { path: path.to_owned(), is_hashed })
+    }
+
+    /// Begins the file, for a trace of `target` that began at `begin_ns`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn begin<'a>(
+        self,
+        target: &str,
+        begin_ns: u64,
+        machine: &'a Machine,
+        sees_queue: bool,
+        has_syncs: bool,
+    ) -> Result<Recording<'a>> {
+        let about = About {
+            qd1: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            target: target.to_owned(),
+            began_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+            sees_queue,
+            sees_device: true,
+            has_syncs,
+            is_hashed: self.is_hashed,
+        };
+        let file = output::create_in_place("--record", &self.path)?;
+        let hashing = self.is_hashed.then(Hashing::default);
+        let writer = Writer::new(file, &about, begin_ns, hashing).with_context(|| cannot(&self.path))?;
+        Ok(Recording { path: self.path, writer, machine, error: None })
+    }
+}
+
+impl Recording<'_> {
+    /// Takes a request or a sync. An error is reported by the next [`Recording::tick`].
+    pub(super) fn push(&mut self, entry: &Entry) -> bool {
+        if self.error.is_some() {
+            return false;
+        }
+        let name = |(major, minor): (u32, u32)| {
+            self.machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}"))
+        };
+        self.error = self.writer.push(entry.clone(), name).err();
+        self.error.is_none()
+    }
+
+    /// Writes what has waited for a second.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn tick(&mut self, now_ns: u64) -> Result<()> {
+        let ticked = self.error.take().map_or_else(|| self.writer.tick(now_ns), Err);
+        ticked.with_context(|| cannot(&self.path))
+    }
+
+    /// Writes the rest and the counts; returns the file and its length.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn end(mut self, counts: Counts) -> Result<(PathBuf, u64)> {
+        let ended = self.error.take().map_or_else(|| self.writer.end(counts), Err);
+        let length = ended.with_context(|| cannot(&self.path))?;
+        Ok((self.path, length))
+    }
+}
+
+fn cannot(path: &Path) -> String {
+    format!("cannot write {}", printable(&path.to_string_lossy()))
+}

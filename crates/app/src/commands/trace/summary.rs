@@ -1,0 +1,56 @@
+//! `qd1 trace summary`: what a recorded trace was.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use qd1_analysis::trace_summary::Summarizer;
+use qd1_report::{Detail, trace_summary_human, trace_summary_json};
+use qd1_trace::Entry;
+use qd1_trace::file::{Ending, Kind};
+
+use super::args::SummaryArgs;
+use super::play::{name, open, report_ending};
+use crate::output;
+use crate::signals::Signals;
+
+/// Reads the trace and prints its summary.
+///
+/// # Errors
+/// If a file cannot be read, or the output cannot be written.
+pub(super) fn run(args: &SummaryArgs) -> Result<ExitCode> {
+    if let Some(path) = &args.to.output {
+        output::check_destination(path)?;
+    }
+    let mut recording = open(&args.files)?;
+    let signals = Signals::install()?;
+    let about = recording.about().clone();
+    let has_files = recording.kind() == Kind::Iolog;
+    let mut summarizer = Summarizer::new(about.sees_queue, about.sees_device, has_files);
+    for entry in recording.by_ref() {
+        match &entry {
+            Entry::Request(request) => summarizer.push(request),
+            Entry::Sync(sync, _) => summarizer.push_sync(sync),
+        }
+        if signals.stop().load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let title = name(&args.files);
+    let ending = recording.ending();
+    report_ending(&title, &ending);
+    let file_name = |device| recording.name(device).unwrap_or("-").to_owned();
+    let summary = summarizer.end(file_name, qd1_suites::shapes());
+    let text = if args.json {
+        trace_summary_json(&summary)
+    } else if args.fio {
+        summary.fio_job.clone()
+    } else {
+        trace_summary_human(&summary, &title, &output::style(&args.to, Detail::All))
+    };
+    output::write(&args.to, &text)?;
+    // A damaged file without a single entry is no trace to speak of.
+    let is_empty = summary.all.requests == 0 && summary.syncs.is_empty();
+    let is_bad = is_empty && matches!(ending, Ending::Incomplete { .. });
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(u8::from(is_bad))))
+}

@@ -1,0 +1,289 @@
+//! blktrace's binary files, version 7 (48 bytes an event) and 8 (64 bytes, Linux 6.19): events of each processor, from
+//! which requests are put together.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use qd1_model::requests::{Asker, COMM, Op, Request};
+
+use super::About;
+use super::recording::Ending;
+
+/// The upper bytes of an event's first word; the lowest is the version.
+const MAGIC: u32 = 0x6561_7400;
+/// Most requests that are in flight, and most processes whose names are known.
+const TABLE_MAX: usize = 65_536;
+/// Longest text that follows an event, bytes; the kernel's messages have at most 128.
+const PAYLOAD_MAX: usize = 4096;
+
+/// What happened: the low half of an event's action (`enum blktrace_act`).
+const BACK_MERGE: u16 = 2;
+const FRONT_MERGE: u16 = 3;
+const GET_REQUEST: u16 = 4;
+const ISSUE: u16 = 7;
+const COMPLETE: u16 = 8;
+const INSERT: u16 = 11;
+/// Added to it if the payload begins with the id of a control group.
+const WITH_CGROUP: u16 = 1 << 8;
+/// Categories of an event (`enum blktrace_cat`), the high half of its action.
+const WRITE: u64 = 1 << 1;
+const FLUSH: u64 = 1 << 2;
+const SYNC: u64 = 1 << 3;
+const PASSTHROUGH: u64 = 1 << 9;
+const NOTIFY: u64 = 1 << 10;
+const AHEAD: u64 = 1 << 11;
+const META: u64 = 1 << 12;
+const DISCARD: u64 = 1 << 13;
+const FUA: u64 = 1 << 15;
+/// A notification: the name of a process, and the time of day.
+const PROCESS: u16 = 0;
+
+/// An event.
+struct Raw {
+    time_ns: u64,
+    sector: u64,
+    bytes: u32,
+    pid: u32,
+    act: u16,
+    category: u64,
+    device: u32,
+    error: u16,
+    cgroup: u64,
+    payload: Vec<u8>,
+}
+
+/// A file of one processor, with its next event.
+struct Processor<R> {
+    from: R,
+    next: Option<Raw>,
+}
+
+/// A request in flight, by device, kind and first sector.
+type Key = (u32, u64, u64);
+
+/// What is known about a request in flight.
+#[derive(Clone, Copy)]
+struct InFlight {
+    created_ns: Option<u64>,
+    issued_ns: Option<u64>,
+    bytes: u32,
+    pid: u32,
+    cgroup: u64,
+}
+
+/// Files of a trace that are being read.
+pub(super) struct Blktrace<R> {
+    processors: Vec<Processor<R>>,
+    in_flight: HashMap<Key, InFlight>,
+    names: HashMap<u32, [u8; COMM]>,
+    begin_ns: Option<u64>,
+    read: u64,
+    ending: Option<Ending>,
+}
+
+impl<R: BufRead> Blktrace<R> {
+    /// Whether a file begins with an event.
+    pub(super) fn is_one(head: &[u8]) -> bool {
+        let word =
+            |bytes: [u8; 4]| u32::from_le_bytes(bytes) & !0xff == MAGIC || u32::from_be_bytes(bytes) & !0xff == MAGIC;
+        head.first_chunk::<4>().is_some_and(|first| word(*first))
+    }
+
+    /// What its files say about how they were recorded.
+    pub(super) fn about() -> About {
+        About { sees_queue: true, sees_device: true, ..About::default() }
+    }
+
+    pub(super) fn new(inputs: Vec<R>) -> Result<Self> {
+        let mut blktrace = Self {
+            processors: Vec::new(),
+            in_flight: HashMap::new(),
+            names: HashMap::new(),
+            begin_ns: None,
+            read: 0,
+            ending: None,
+        };
+        for mut from in inputs {
+            let next = raw(&mut from, &mut blktrace.read)?;
+            blktrace.processors.push(Processor { from, next });
+        }
+        Ok(blktrace)
+    }
+
+    pub(super) fn next(&mut self) -> Option<Request> {
+        while self.ending.is_none() {
+            let earliest = self
+                .processors
+                .iter_mut()
+                .filter(|processor| processor.next.is_some())
+                .min_by_key(|processor| processor.next.as_ref().map(|next| next.time_ns));
+            let Some(processor) = earliest else {
+                self.ending = Some(Ending::Unmarked);
+                break;
+            };
+            let event = processor.next.take();
+            match raw(&mut processor.from, &mut self.read) {
+                Ok(next) => processor.next = next,
+                Err(error) => {
+                    self.ending = Some(Ending::Incomplete { why: format!("{error:#}"), read: self.read });
+                }
+            }
+            if let Some(request) = event.and_then(|event| self.take(&event)) {
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    /// Takes an event; returns a request that it completes.
+    fn take(&mut self, event: &Raw) -> Option<Request> {
+        if event.category & NOTIFY != 0 {
+            if event.act == PROCESS && self.names.len() < TABLE_MAX {
+                let mut comm = [0; COMM];
+                let length = event.payload.len().min(COMM - 1);
+                comm[..length].copy_from_slice(&event.payload[..length]);
+                self.names.insert(event.pid, comm);
+            }
+            return None;
+        }
+        let begin_ns = *self.begin_ns.get_or_insert(event.time_ns);
+        let key = (event.device, event.category & (WRITE | FLUSH | DISCARD | PASSTHROUGH), event.sector);
+        match event.act {
+            GET_REQUEST | INSERT => {
+                let created = InFlight {
+                    created_ns: Some(event.time_ns),
+                    issued_ns: None,
+                    bytes: event.bytes,
+                    pid: event.pid,
+                    cgroup: event.cgroup,
+                };
+                if self.has_room(&key) {
+                    // Most requests are inserted after they were created.
+                    let known = self.in_flight.entry(key).or_insert(created);
+                    if event.act == GET_REQUEST {
+                        *known = created;
+                    }
+                }
+            }
+            BACK_MERGE => {}
+            FRONT_MERGE => {
+                let behind = (key.0, key.1, event.sector.wrapping_add(u64::from(event.bytes) / 512));
+                if let Some(known) = self.in_flight.remove(&behind) {
+                    self.in_flight.insert(key, known);
+                }
+            }
+            ISSUE if self.has_room(&key) => {
+                let known = self.in_flight.entry(key).or_insert(InFlight {
+                    created_ns: None,
+                    issued_ns: None,
+                    bytes: 0,
+                    pid: event.pid,
+                    cgroup: event.cgroup,
+                });
+                (known.issued_ns, known.bytes) = (Some(event.time_ns), event.bytes);
+            }
+            COMPLETE => return self.complete(event, key, begin_ns),
+            _ => {}
+        }
+        None
+    }
+
+    fn complete(&mut self, event: &Raw, key: Key, begin_ns: u64) -> Option<Request> {
+        let known = self.in_flight.remove(&key)?;
+        let issued_ns = known.issued_ns?;
+        // A part of it: the rest is completed later, under the sector that follows.
+        if event.bytes < known.bytes {
+            let (bytes, behind) = (known.bytes - event.bytes, event.sector.wrapping_add(u64::from(event.bytes) / 512));
+            self.in_flight.insert((key.0, key.1, behind), InFlight { bytes, ..known });
+            return None;
+        }
+        let op = match event.category {
+            of if of & PASSTHROUGH != 0 => Op::Other,
+            of if of & DISCARD != 0 => Op::Discard,
+            of if of & FLUSH != 0 && event.bytes == 0 => Op::Flush,
+            of if of & WRITE != 0 => Op::Write,
+            _ => Op::Read,
+        };
+        let has = |bit: u64| event.category & bit != 0;
+        Some(Request {
+            complete_ns: event.time_ns.saturating_sub(begin_ns),
+            queue_ns: known.created_ns.map(|created_ns| issued_ns.saturating_sub(created_ns)),
+            device_ns: event.time_ns.saturating_sub(issued_ns),
+            sector: event.sector,
+            bytes: event.bytes,
+            // The kernel's dev_t: 12 bits and 20 bits.
+            device: (event.device >> 20, event.device & 0xf_ffff),
+            flags: op.flags() | Request::flags(has(SYNC), has(META), has(FUA), has(AHEAD)),
+            asker: Asker {
+                pid: known.pid,
+                tid: known.pid,
+                comm: self.names.get(&known.pid).copied().unwrap_or_default(),
+                cgroup: known.cgroup,
+                is_kernels: false,
+            },
+            blkcg: 0,
+            // An error number, positive or negative depending on the kernel.
+            errno: u32::from(event.error.cast_signed().unsigned_abs()),
+        })
+    }
+
+    fn has_room(&self, key: &Key) -> bool {
+        self.in_flight.len() < TABLE_MAX || self.in_flight.contains_key(key)
+    }
+
+    pub(super) const fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+}
+
+/// Reads the next event; `None` at the end of the file.
+fn raw(from: &mut impl BufRead, read: &mut u64) -> Result<Option<Raw>> {
+    if from.fill_buf().context("cannot read it")?.is_empty() {
+        return Ok(None);
+    }
+    const CUT: &str = "it ends within an event";
+    let mut words = [0; 4];
+    from.read_exact(&mut words).context(CUT)?;
+    ensure!(u32::from_be_bytes(words) & !0xff != MAGIC, "it is from a big-endian machine, which qd1 cannot read");
+    let magic = u32::from_le_bytes(words);
+    ensure!(magic & !0xff == MAGIC, "an event is damaged");
+    let mut rest = [0; 60];
+    let length = match magic & 0xff {
+        7 => 44,
+        8 => 60,
+        version => bail!("it has version {version} of blktrace's format; versions 7 and 8 can be read"),
+    };
+    let rest = &mut rest[..length];
+    from.read_exact(rest).context(CUT)?;
+    let number = |at: usize, length: usize| {
+        let mut bytes = [0; 8];
+        bytes[..length].copy_from_slice(&rest[at..at + length]);
+        u64::from_le_bytes(bytes)
+    };
+    // After the magic word: sequence, time, sector, bytes; then version 8 has a wider action, and after the process.
+    let (action, pid, tail) =
+        if length == 44 { (number(24, 4), number(28, 4), 32) } else { (number(28, 8), number(24, 4), 36) };
+    let (device, error, payload) = (number(tail, 4), number(tail + 8, 2), number(tail + 10, 2) as usize);
+    ensure!(payload <= PAYLOAD_MAX, "an event is damaged");
+    let mut bytes = vec![0; payload];
+    from.read_exact(&mut bytes).context(CUT)?;
+    *read += (4 + length + payload) as u64;
+    let act = action as u16;
+    let cgroup = match bytes.first_chunk::<8>() {
+        Some(id) if act & WITH_CGROUP != 0 => u64::from_le_bytes(*id),
+        _ => 0,
+    };
+    Ok(Some(Raw {
+        time_ns: number(4, 8),
+        sector: number(12, 8),
+        bytes: number(20, 4) as u32,
+        pid: pid as u32,
+        act: act & !WITH_CGROUP,
+        category: action >> 16,
+        device: device as u32,
+        error: error as u16,
+        cgroup,
+        payload: if act & WITH_CGROUP != 0 { bytes.split_off(bytes.len().min(8)) } else { bytes },
+    }))
+}
