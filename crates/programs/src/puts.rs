@@ -74,7 +74,7 @@ impl Puts {
         connections.run(put, &shared.over, &window, &mut tally, watch)?;
         let seconds = (stop.max_ns + DRAIN_NS) / 1_000_000_000;
         let due = Some(due(&due_ns, stop));
-        loaded(tally, &window, due)?.with_context(|| format!("etcd answered no put within {seconds} s"))
+        loaded(tally, &window, due)?.with_context(|| format!("etcd did not answer any put within {seconds} s"))
     }
 
     /// Returns when each is due, ns.

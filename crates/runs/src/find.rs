@@ -212,7 +212,7 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
             .iter()
             .find(is_like)
             .map(|row| row.id.clone())
-            .ok_or_else(|| Problem::usage(format!("@previous: there is no run before the latest one, {of_latest}"))),
+            .ok_or_else(|| Problem::usage(format!("@previous: there is no earlier run {of_latest}"))),
         "yesterday" => {
             let day = now.date().yesterday().ok();
             let began = |row: &&Row| {

@@ -114,7 +114,7 @@ const MS: f64 = 1e6;
 pub const OBJECTIVES: [Objective; 2] = [
     Objective {
         class: "etcd",
-        wanted: "at 100 puts a second none fails or takes longer than 0.5 s, and the leader does not change",
+        wanted: "at 100 puts a second, none fails or takes longer than 0.5 s, and the leader does not change",
         is_met: |disk| {
             let slowest_ns = disk.etcd.max_ns.unwrap_or(f64::INFINITY);
             slowest_ns <= 500.0 * MS && disk.etcd.failed == 0 && disk.etcd.leader_changes == 0.0

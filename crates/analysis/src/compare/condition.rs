@@ -47,7 +47,7 @@ impl std::str::FromStr for Condition {
             .map_err(|_| wrong("has a limit that is not a number; --fail-if may be given several times"))?;
         let limit = 1.0 + percent / 100.0;
         if !limit.is_finite() || limit <= 0.0 {
-            return Err(wrong("has a limit that no ratio reaches"));
+            return Err(wrong("has a limit that no ratio can reach"));
         }
         let (FigureName { step, op, .. }, metric) = named(figure).map_err(|what| wrong(&what))?;
         let is_upper = text.as_bytes()[at] == b'>';

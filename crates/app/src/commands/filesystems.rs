@@ -29,7 +29,7 @@ pub(crate) struct FilesystemsArgs {
     /// How many times to make and measure each [default: 5; --quick: 3; --full: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
-    /// Tune each for databases, which copy-on-write filesystems need: noatime; btrfs nodatacow; zfs recordsize=8k,
+    /// Tune each for databases (copy-on-write filesystems need this): noatime; btrfs nodatacow; zfs recordsize=8k,
     /// logbias=throughput
     #[arg(long)]
     pub(crate) fair: bool,

@@ -333,7 +333,7 @@ fn parse_prices(file: &str, text: &str, ranking: &Ranking) -> Result<Prices, Pro
     }
     if prices.of.iter().all(Option::is_none) {
         let names: Vec<&str> = ranking.disks.iter().map(|disk| disk.name.as_str()).collect();
-        let message = format!("{file}: has no price for any disk; the disks are called {}", names.join(", "));
+        let message = format!("{file}: no price for any disk; the disks are called {}", names.join(", "));
         return Err(Problem::usage(message));
     }
     Ok(prices)

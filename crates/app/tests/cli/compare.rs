@@ -150,7 +150,7 @@ fn wrong_words_are_one_clear_error() {
         (vec![&yabs, &yabs], "is named twice"),
         (vec!["--group", "a"], "name=RUN,RUN,RUN"),
         (vec!["--group", "a="], "name=RUN,RUN,RUN"),
-        (vec!["@latest", "@previous"], "no run before the latest one"),
+        (vec!["@latest", "@previous"], "there is no earlier run of"),
         (vec!["@latest", &yabs, "--fail-if", "nonsense"], "commit1.p99 > +10%"),
     ] {
         let args: Vec<&str> = std::iter::once("compare").chain(args).collect();

@@ -224,6 +224,6 @@ fn invalid_intervals_and_disks_are_refused_with_advice() {
         assert!(output.status.code() == Some(2) && error.contains(what), "{output:?}");
     };
     refused(&["--batch", "0"], "at least 100ms");
-    refused(&["--batch", "1", "x"], "a whole number from 1");
+    refused(&["--batch", "1", "x"], "a whole number, at least 1");
     refused(&["nosuch", "--batch"], "no such disk or path");
 }

@@ -446,8 +446,8 @@ fn notes(table: &SyncTable) -> Vec<String> {
     if table.rows.iter().any(|row| row.method.sync == Sync::SyncFileRange) {
         notes.push(
             "sync_file_range makes nothing durable, however fast it is: it writes no metadata, without which the data may \
-             not be found again, and sends no flush, so that the data may be in the disk's volatile cache. It is measured \
-             to show what it would seem to save."
+             not be found again, and sends no flush, so the data may still be in the disk's volatile cache. It is \
+             measured only to show how much time it seems to save."
                 .to_owned(),
         );
     }

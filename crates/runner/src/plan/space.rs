@@ -79,8 +79,8 @@ impl Space {
         if needed.saturating_add(leave) > total {
             let [needed, total, leave, free] = [needed, total, leave, free].map(Bytes);
             return format!(
-                "needs {needed}, and {leave} must stay free (--leave-free): more than the {total} of this filesystem, \
-                 of which {free} are free; choose a larger one"
+                "needs {needed}, and {leave} must stay free (--leave-free), but this filesystem has only {total} in \
+                 all ({free} free); choose a larger one"
             );
         }
         let [missing, needed, usable, free, leave] =
@@ -178,7 +178,7 @@ mod tests {
         assert!(
             small
                 .shortage(mib(784))
-                .ends_with("more than the 1.5 GiB of this filesystem, of which 904 MiB are free; choose a larger one"),
+                .ends_with("but this filesystem has only 1.5 GiB in all (904 MiB free); choose a larger one"),
             "{}",
             small.shortage(mib(784))
         );

@@ -73,7 +73,7 @@ impl WatchArgs {
         let count = match batch.get(1) {
             Some(text) => Some(
                 number(text)
-                    .ok_or_else(|| format!("--batch {interval} {text}: COUNT must be a whole number from 1"))?,
+                    .ok_or_else(|| format!("--batch {interval} {text}: COUNT must be a whole number, at least 1"))?,
             ),
             None => None,
         };

@@ -25,7 +25,7 @@ const DOCUMENTED: [i32; 9] = [0, 1, 2, 3, 4, 5, 129, 130, 143];
 
 /// Why a load has no figures on a machine that stands still.
 const NOTHING_DONE: [&str; 3] =
-    ["no operation completed in the measured time", "answered no put within", "no transaction completed"];
+    ["no operation completed in the measured time", "did not answer any put within", "no transaction completed"];
 
 /// What is wrong with how it ended.
 pub(super) fn judged(arena: &Arena, case: &Case, ended: &Ended, others: usize) -> Vec<String> {
