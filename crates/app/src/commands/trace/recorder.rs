@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Error, Result};
+use qd1_clock as clock;
 use qd1_model::printable;
 use qd1_probe::Machine;
 use qd1_trace::file::{About, Hashing, Writer};
@@ -53,7 +53,7 @@ impl Recorder {
             qd1: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             target: target.to_owned(),
-            began_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+            began_unix_ns: clock::wall_ns(),
             sees_queue,
             sees_device: true,
             has_syncs,
