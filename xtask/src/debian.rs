@@ -108,6 +108,43 @@ pub(crate) fn unpack(names: &[&str], root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Fetches a package of another release of Debian and unpacks it below `root`: the one that `name` depends on, found by
+/// `choose` in the output of `apt-cache depends`. The lists of that release are kept apart from this machine's.
+pub(crate) fn unpack_of(release: &str, name: &str, choose: impl Fn(&str) -> Result<String>, root: &Path) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for part in ["lists/partial", "cache/archives/partial", "fetched"] {
+        fs::create_dir_all(dir.path().join(part))?;
+    }
+    // Where this machine gets its own packages from.
+    let targets = cmd::capture(apt().args(["indextargets", "--format", "$(SITE) $(REPO_URI) $(COMPONENT)"]))?;
+    let own = targets.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (uri, component) = (words.next()?, words.next()?);
+        (component == "main" && !uri.contains("security")).then(|| uri.to_owned())
+    });
+    let own = own.context("apt knows no archive of Debian")?;
+    let list = dir.path().join("sources.list");
+    let key = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    fs::write(&list, format!("deb [signed-by={key}] {own} {release} main\n"))?;
+    let apart = |program: &str| {
+        let mut command = if program == "apt-get" { apt() } else { cmd::command(program) };
+        let option = |name: &str, path: &Path| format!("{name}={}", path.display());
+        command.args(["-o", &option("Dir::Etc::sourcelist", &list)]);
+        command.args(["-o", "Dir::Etc::sourceparts=/nonexistent", "-o", "APT::Sandbox::User=root"]);
+        command.args(["-o", &option("Dir::State::lists", &dir.path().join("lists"))]);
+        command.args(["-o", &option("Dir::Cache", &dir.path().join("cache"))]);
+        command
+    };
+    cmd::capture(apart("apt-get").args(["update", "-q"])).with_context(|| format!("cannot read {release}'s lists"))?;
+    let package = choose(&cmd::capture(apart("apt-cache").args(["depends", name]))?)?;
+    let fetched = dir.path().join("fetched");
+    cmd::capture(apart("apt-get").args(["download", "-q", &package]).current_dir(&fetched))?;
+    for package in fs::read_dir(&fetched)? {
+        cmd::capture(cmd::command("dpkg-deb").arg("-x").arg(package?.path()).arg(root))?;
+    }
+    Ok(())
+}
+
 /// Non-interactive, and waits for another apt-get to finish.
 fn apt() -> Command {
     let mut apt = cmd::command("apt-get");

@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Use this binary instead of building a static one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Boot another kernel: 5.10 or 6.12
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
     /// Keep each run's output in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -38,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     }
     let mut scenarios = chosen(all, |scenario| &scenario.name, &args.names, "scenario")?;
     scenarios.retain(|scenario| scenario.short || !args.short);
-    let packages = match available() {
+    let packages = match available().and_then(|own| args.kernel.as_deref().map_or(Ok(own), packages::with_kernel)) {
         Ok(packages) => packages,
         Err(why) => {
             println!("SKIPPED: {}", format!("{why:#}").lines().next().unwrap_or_default());

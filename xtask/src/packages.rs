@@ -27,6 +27,9 @@ const PACKAGES: &[&str] = &[
 /// The package that depends on Debian's current kernel.
 const KERNEL: &str = "linux-image-amd64";
 
+/// Other kernels of Debian, by version, with the release of Debian that has each.
+pub(crate) const OTHER_KERNELS: [(&str, &str); 2] = [("5.10", "bullseye"), ("6.12", "trixie")];
+
 /// The emulator that boots it.
 pub(crate) const QEMU: Package = Package {
     program: machine::QEMU,
@@ -46,6 +49,22 @@ pub(crate) fn fetch() -> Result<()> {
         Unpacked::prepare(root, None)?;
         Ok(root.to_owned())
     })
+}
+
+/// Fetches the packages with another kernel, if they are missing.
+pub(crate) fn with_kernel(version: &str) -> Result<Unpacked> {
+    let known = OTHER_KERNELS.map(|(version, _)| version).join(", ");
+    let found = OTHER_KERNELS.iter().find(|(known, _)| *known == version);
+    let (_, release) = found.with_context(|| format!("there is no kernel {version}; choose from: {known}"))?;
+    let dir = tools_dir()?.join(format!("lab-debian-{version}"));
+    make_once(&dir, &format!("Debian's Linux {version} for the lab"), |root| {
+        let kernel = |depends: &str| kernel_package(depends);
+        debian::unpack_of(release, KERNEL, kernel, root)?;
+        debian::unpack(PACKAGES, root)?;
+        Unpacked::prepare(root, None)?;
+        Ok(root.to_owned())
+    })?;
+    Unpacked::open(&dir)
 }
 
 /// The packages, if they have been fetched before.

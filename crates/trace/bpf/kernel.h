@@ -13,6 +13,7 @@ typedef unsigned long long u64;
 #define uint(name, value) int(*name)[value]
 #define type(name, value) value *name
 #define barrier() __asm__ volatile("" ::: "memory")
+#define keep_in_register(variable) __asm__ volatile("" : "+r"(variable))
 #define always_inline inline __attribute__((always_inline))
 
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, MAP_RINGBUF = 27 };
@@ -27,7 +28,8 @@ static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_get_ns)(void) = (void *)5;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*get_current_comm)(void *to, u32 size) = (void *)16;
-static void *(*get_current_task)(void) = (void *)158; /* typed (BTF) */
+static u64 (*get_current_task)(void) = (void *)35;
+static void *(*get_current_task_btf)(void) = (void *)158; /* from 5.11 on */
 static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static u64 (*get_current_cgroup_id)(void) = (void *)80;
 static void *(*ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
@@ -135,7 +137,10 @@ struct request___old {
 #define HAS(field) __builtin_preserve_field_info(field, 2)
 
 /* Set before loading. */
-const volatile u32 rq_is_second = 0; /* tracepoints before 5.11 have the queue as first argument */
+/* Before 5.11, the queue was the first argument of these tracepoints, except where that was backported. */
+const volatile u32 rq_is_second = 0;
+const volatile u32 bio_is_second = 0;
+const volatile u32 task_has_btf = 1; /* from 5.11 on */
 const volatile u32 device = 0;       /* major << 20 | minor of the disk; 0: all */
 /* Numbers of system calls: fsync, fdatasync, sync_file_range, syncfs, then those that write, the last with flags. */
 enum { SYNC_CALLS = 4, PWRITEV2 = 8, CALLS = 9 };
@@ -148,6 +153,19 @@ struct who {
 	u32 tid;
 	char comm[16];
 };
+
+/* The request or bio that a tracepoint is about. The verifier accepts only fixed offsets, so each load has its own branch. */
+static always_inline u64 subject(u64 *context, u32 is_second)
+{
+	u64 it;
+	if (is_second) {
+		it = context[1];
+		keep_in_register(it);
+	} else {
+		it = context[0];
+	}
+	return it;
+}
 
 static always_inline u32 number_of(struct gendisk *disk)
 {
@@ -187,20 +205,44 @@ struct {
 	type(value, struct sync);
 } syncs SEC(".maps");
 
+/* Reads a field of the current thread: directly if the verifier knows the thread's type, else by a helper function. */
+#define read_current(to, field) \
+	do { \
+		if (task_has_btf) { \
+			struct task_struct *task = get_current_task_btf(); \
+			(to) = task->field; \
+		} else { \
+			struct task_struct *task = (struct task_struct *)get_current_task(); \
+			probe_read_kernel(&(to), sizeof(to), &task->field); \
+		} \
+	} while (0)
+
 static always_inline u64 run_delay_ns(void)
 {
-	struct task_struct *task = get_current_task();
-	return task->sched_info.run_delay;
+	u64 ns = 0;
+	read_current(ns, sched_info.run_delay);
+	return ns;
 }
 
 /* The calling thread's open file with this descriptor. */
 static always_inline struct file *file_of(u32 number)
 {
-	struct task_struct *task = get_current_task();
-	struct fdtable *table = task->files->fdt;
-	struct file *file = 0;
-	if (number < table->max_fds)
-		probe_read_kernel(&file, sizeof(file), &table->fd[number]);
+	struct files_struct *files = 0;
+	struct fdtable *table = 0;
+	struct file *file = 0, **files_of_table = 0;
+	u32 max = 0;
+	read_current(files, files);
+	if (task_has_btf) {
+		table = files->fdt;
+		max = table->max_fds;
+		files_of_table = table->fd;
+	} else {
+		probe_read_kernel(&table, sizeof(table), &files->fdt);
+		probe_read_kernel(&max, sizeof(max), &table->max_fds);
+		probe_read_kernel(&files_of_table, sizeof(files_of_table), &table->fd);
+	}
+	if (number < max)
+		probe_read_kernel(&file, sizeof(file), &files_of_table[number]);
 	return file;
 }
 
@@ -291,11 +333,11 @@ static always_inline u32 device_of_inode(struct inode *inode)
 static always_inline u64 changed_in_memory(u64 *context, u32 *disk, u64 step)
 {
 	struct address_space *mapping = (struct address_space *)context[1];
-	struct task_struct *task = get_current_task();
 	if (!mapping || !mapping->host || !HAS(((struct task_struct *)0)->ioac.write_bytes))
 		return 0;
 	u32 of = device_of_inode(mapping->host), tid = get_current_pid_tgid();
-	u64 account = task->ioac.write_bytes;
+	u64 account = 0;
+	read_current(account, ioac.write_bytes);
 	struct writer *it = map_lookup(&writers, &tid);
 	if (!it) {
 		struct writer first = { .account = account, .device = of, .last_device = of };

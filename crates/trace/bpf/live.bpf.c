@@ -162,7 +162,9 @@ static always_inline u32 bucket_of(u64 ns)
 
 static always_inline void add(u32 *buckets, u64 ns)
 {
-	u32 bucket = bucket_of(ns);
+	u64 bucket = bucket_of(ns);
+	/* Verifiers before 6.5 only accept the bound if it is checked in the register that is used. */
+	keep_in_register(bucket);
 	if (bucket < BUCKETS)
 		buckets[bucket] += 1;
 }
@@ -207,7 +209,7 @@ int io_start(u64 *context)
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *context)
 {
-	struct request *rq = (struct request *)context[rq_is_second ? 1 : 0];
+	struct request *rq = (struct request *)subject(context, rq_is_second);
 	u32 disk = device_of(rq), place = place_of(disk);
 	if (place >= DISKS_MAX)
 		return 0;

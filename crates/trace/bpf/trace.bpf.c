@@ -98,14 +98,15 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 	u32 tid = it->who.tid;
 	struct bio *bio = rq->bio;
 	struct asked *asked = map_lookup(&askers, &tid);
-	struct task_struct *task = get_current_task();
-	it->is_kernels = !!(task->flags & PF_KTHREAD);
+	u32 of_task = 0;
+	read_current(of_task, flags);
+	it->is_kernels = !!(of_task & PF_KTHREAD);
 	if (!bio)
 		return;
 	if (HAS(((struct bio *)0)->bi_blkg) && bio->bi_blkg)
 		it->blkcg = bio->bi_blkg->blkcg->css.id;
 	u32 flags = rq->cmd_flags;
-	if (!(task->flags & PF_WQ_WORKER) || it->blkcg <= ROOT || !is_waited_for(flags)) {
+	if (!(of_task & PF_WQ_WORKER) || it->blkcg <= ROOT || !is_waited_for(flags)) {
 		if (asked && asked->bio == (u64)bio)
 			it->start_ns = asked->at_ns;
 		return;
@@ -154,7 +155,7 @@ int io_start(u64 *context)
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *context)
 {
-	struct request *rq = (struct request *)context[rq_is_second ? 1 : 0];
+	struct request *rq = (struct request *)subject(context, rq_is_second);
 	if (device && device_of(rq) != device)
 		return 0;
 	u64 key = (u64)rq;
@@ -226,7 +227,7 @@ static always_inline u32 device_of_bio(struct bio *bio)
 SEC("tp_btf/block_bio_queue")
 int bio_queued(u64 *context)
 {
-	struct bio *bio = (struct bio *)context[rq_is_second ? 1 : 0];
+	struct bio *bio = (struct bio *)subject(context, bio_is_second);
 	u32 of = device_of_bio(bio);
 	if (device && of != device)
 		return 0;
@@ -253,13 +254,14 @@ int folio_dirtied(u64 *context)
 
 static always_inline u32 blkcg_of_task(void)
 {
-	struct task_struct *task = get_current_task();
+	struct css_set *cgroups = 0;
 	struct cgroup_subsys_state *css = 0;
 	int id = 0;
 	u64 at = __builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 1);
 	if (!__builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 0))
 		return 0;
-	probe_read_kernel(&css, sizeof(css), (char *)&task->cgroups->subsys + at * sizeof(css));
+	read_current(cgroups, cgroups);
+	probe_read_kernel(&css, sizeof(css), (char *)&cgroups->subsys + at * sizeof(css));
 	if (css)
 		probe_read_kernel(&id, sizeof(id), &css->id);
 	return id;

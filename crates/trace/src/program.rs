@@ -5,8 +5,11 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::system::uname;
 
-/// First kernel whose tracepoint of issue has the request as its only argument.
+/// First kernel in which tracepoints of requests and bios do not have the queue as their first argument.
 const ALONE_SINCE: (u32, u32) = (5, 11);
+/// Programs whose tracepoint changed then, with the switch that says so.
+const CHANGED: [(&str, &str, &str); 2] =
+    [("rq_issue", "block_rq_issue", "rq_is_second"), ("bio_queued", "block_bio_queue", "bio_is_second")];
 /// First kernel that reports when a request is created.
 const START_SINCE: (u32, u32) = (6, 5);
 /// System calls that make files durable, followed by those that write: `calls` of the programs.
@@ -49,12 +52,17 @@ pub(crate) fn load(
     switches: &[(&str, bool)],
     sizes: &[(&str, u32)],
 ) -> Result<(Ebpf, Btf)> {
+    let btf = Btf::from_sys_fs().context("the kernel has no BTF type information")?;
+    let is_older = kernel_version() < ALONE_SINCE;
+    let older = if is_older { older_tracepoints(object, &btf)? } else { Vec::new() };
     let number = device.map_or(0, Device::number);
-    let rq_is_second = u32::from(kernel_version() < ALONE_SINCE);
     let calls = CALLS.map(|call| call as u32);
     let mut loader = EbpfLoader::new();
-    loader.override_global("device", &number, true).override_global("rq_is_second", &rq_is_second, true);
-    loader.override_global("calls", &calls, true);
+    loader.override_global("device", &number, true).override_global("calls", &calls, true);
+    older.iter().for_each(|switch| _ = loader.override_global(switch, &1u32, true));
+    // The helper function for it came with the same release.
+    let task_has_btf = u32::from(!is_older);
+    loader.override_global("task_has_btf", &task_has_btf, true);
     for (switch, is_on) in switches {
         loader.override_global(switch, if *is_on { &1u32 } else { &0u32 }, true);
     }
@@ -62,8 +70,26 @@ pub(crate) fn load(
         loader.map_max_entries(map, *entries);
     }
     let bpf = loader.load(object).context("the kernel refused to load the BPF programs")?;
-    let btf = Btf::from_sys_fs().context("the kernel has no BTF type information")?;
     Ok((bpf, btf))
+}
+
+/// Returns the switches of tracepoints that have the queue as their first argument: stable kernels before 5.11 may have
+/// the change or not, so try what the kernel accepts.
+fn older_tracepoints(object: &[u8], btf: &Btf) -> Result<Vec<&'static str>> {
+    let mut loader = EbpfLoader::new();
+    let mut bpf = loader
+        .override_global("task_has_btf", &0u32, true)
+        .load(object)
+        .context("the kernel refused to load the BPF programs")?;
+    let mut older = Vec::new();
+    for (name, tracepoint, switch) in CHANGED {
+        let Some(program) = bpf.program_mut(name) else { continue };
+        let program: &mut BtfTracePoint = program.try_into()?;
+        if program.load(tracepoint, btf).is_err() {
+            older.push(switch);
+        }
+    }
+    Ok(older)
 }
 
 /// Loads the program `name` and attaches it to a tracepoint.

@@ -5,6 +5,8 @@ mkdir -p /proc /sys /dev /tmp /mnt /run
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+mkdir -p /dev/pts
+mount -t devpts pts /dev/pts
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 dmesg -n 1
