@@ -71,6 +71,7 @@ struct blkcg_gq {
 struct bio {
 	struct block_device *bi_bdev;
 	u32 bi_opf;
+	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };

@@ -223,6 +223,101 @@ static always_inline u32 device_of_bio(struct bio *bio)
 	return number_of(HAS(((struct bio *)0)->bi_bdev) ? bio->bi_bdev->bd_disk : ((struct bio___old *)bio)->bi_disk);
 }
 
+/* A bio of a disk without requests (zram, device mapper, md) that is under way. Its position moves while it is served. */
+struct bio_on_its_way {
+	u64 issue_ns;
+	u64 sector;
+	u32 bytes;
+	u32 flags;
+	u32 blkcg;
+	u32 is_kernels;
+	struct who who;
+};
+
+struct {
+	uint(type, MAP_HASH);
+	uint(max_entries, 65536);
+	type(key, u64);
+	type(value, struct bio_on_its_way);
+} bios SEC(".maps");
+
+enum { REQ_PREFLUSH = 1 << 18 };
+
+/* A disk without requests gets a bio; this is after the limits of control groups. */
+SEC("tp_btf/block_bio_queue")
+int bio_begins(u64 *context)
+{
+	struct bio *bio = (struct bio *)subject(context, bio_is_second);
+	if (device_of_bio(bio) != device)
+		return 0;
+	u64 key = (u64)bio;
+	u32 of_task = 0;
+	struct bio_on_its_way it = {
+		.sector = bio->bi_iter.bi_sector,
+		.bytes = bio->bi_iter.bi_size,
+		.flags = bio->bi_opf,
+	};
+	ask_who(&it.who);
+	read_current(of_task, flags);
+	it.is_kernels = !!(of_task & PF_KTHREAD);
+	if (HAS(((struct bio *)0)->bi_blkg) && bio->bi_blkg)
+		it.blkcg = bio->bi_blkg->blkcg->css.id;
+	/* An empty bio with this flag is a flush. */
+	if (!it.bytes && it.flags & REQ_PREFLUSH)
+		it.flags = (it.flags & ~OP_MASK) | OP_FLUSH;
+	it.issue_ns = ktime_get_ns();
+	map_update(&bios, &key, &it, ANY);
+	if (with_syncs && of_task & PF_WQ_WORKER && it.blkcg > ROOT && is_waited_for(it.flags)) {
+		struct event event = {
+			.complete_ns = it.issue_ns,
+			.sector = it.sector,
+			.bytes = it.bytes,
+			.device = device,
+			.flags = it.flags,
+			.kind = RELEASED,
+			.blkcg = it.blkcg,
+			.who = it.who,
+		};
+		report(&event);
+	}
+	return 0;
+}
+
+/* A bio is completed. */
+SEC("tp_btf/block_bio_complete")
+int bio_ends(u64 *context)
+{
+	struct bio *bio = (struct bio *)context[1];
+	if (device_of_bio(bio) != device)
+		return 0;
+	u64 key = (u64)bio, now = ktime_get_ns();
+	count(COMPLETED);
+	struct bio_on_its_way *it = map_lookup(&bios, &key);
+	if (!it) {
+		count(UNSEEN);
+		return 0;
+	}
+	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
+	if (event) {
+		event->complete_ns = now;
+		event->queue_ns = 0;
+		event->device_ns = now - it->issue_ns;
+		event->sector = it->sector;
+		event->bytes = it->bytes;
+		event->device = device;
+		event->flags = it->flags;
+		event->error = bio->bi_status;
+		event->kind = REQUEST | (it->is_kernels ? KERNELS : 0);
+		event->blkcg = it->blkcg;
+		event->who = it->who;
+		ringbuf_submit(event, NO_WAKEUP);
+	} else {
+		count(LOST);
+	}
+	map_delete(&bios, &key);
+	return 0;
+}
+
 /* A thread submits a bio; this is after the limits of control groups. */
 SEC("tp_btf/block_bio_queue")
 int bio_queued(u64 *context)

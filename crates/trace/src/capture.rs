@@ -15,6 +15,8 @@ use crate::program::{Device, attach, attach_start, load};
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
 /// A request that the device has not completed yet: `struct on_its_way`.
 type OnItsWay = [u64; 7];
+/// A bio that is under way: `struct bio_on_its_way`.
+type Bio = [u64; 8];
 /// Names of the programs.
 const START: &str = "io_start";
 const ISSUE: &str = "rq_issue";
@@ -38,6 +40,17 @@ pub struct Counts {
     pub lost_other: u64,
 }
 
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The requests of all disks that have a queue of requests.
+    All,
+    /// The requests of a disk.
+    Requests(Device),
+    /// The bios of a disk without a queue of requests: zram, device mapper, md.
+    Bios(Device),
+}
+
 /// Records the requests of one disk, or of all disks, until it is dropped.
 pub struct Capture {
     bpf: Ebpf,
@@ -47,19 +60,32 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts recording the requests of `device`, or of all devices; `with_syncs` adds what system calls wait for.
+    /// Starts recording the requests of a disk; `with_syncs` adds what system calls wait for.
     ///
     /// # Errors
     /// If the kernel or this user's privileges do not allow it.
-    pub fn begin(device: Option<Device>, with_syncs: bool) -> Result<Self> {
-        let without: &[_] = &[("askers", 1), ("syncs", 1), ("writers", 1)];
-        let sizes = if with_syncs { &[] } else { without };
-        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs)], sizes)?;
-        attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
-        attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
-        let sees_start = attach_start(&mut bpf, &btf, START)?;
+    pub fn begin(of: Of, with_syncs: bool) -> Result<Self> {
+        let (device, has_requests) = match of {
+            Of::All => (None, true),
+            Of::Requests(device) => (Some(device), true),
+            Of::Bios(device) => (Some(device), false),
+        };
+        let mut sizes = if with_syncs { Vec::new() } else { vec![("askers", 1), ("syncs", 1), ("writers", 1)] };
+        sizes.push(if has_requests { ("bios", 1) } else { ("requests", 1) });
+        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs)], &sizes)?;
+        let sees_start = if has_requests {
+            attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
+            attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
+            attach_start(&mut bpf, &btf, START)?
+        } else {
+            attach(&mut bpf, &btf, "bio_ends", "block_bio_complete")?;
+            attach(&mut bpf, &btf, "bio_begins", "block_bio_queue")?;
+            false
+        };
         if with_syncs {
-            attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
+            if has_requests {
+                attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
+            }
             // Optional: without it, nobody can be named as the cause of writeback.
             let _ = attach(&mut bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
             attach(&mut bpf, &btf, "call_ends", "sys_exit")?;
@@ -110,11 +136,13 @@ impl Capture {
         // The second word is the time of issue.
         let in_flight =
             requests.iter().filter(|entry| entry.as_ref().is_ok_and(|(_, [_, issue_ns, ..])| *issue_ns != 0));
+        let bios = self.bpf.map("bios").context("the program has no table of bios")?;
+        let bios: HashMap<_, u64, Bio> = HashMap::try_from(bios)?;
         Ok(Counts {
             lost: sum(0)?,
             unseen: sum(1)?,
             completed: sum(2)?,
-            in_flight: in_flight.count() as u64,
+            in_flight: (in_flight.count() + bios.keys().filter(Result::is_ok).count()) as u64,
             lost_other: sum(3)?,
         })
     }

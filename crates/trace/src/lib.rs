@@ -16,7 +16,7 @@ mod live;
 mod program;
 mod split;
 
-pub use capture::{Capture, Counts};
+pub use capture::{Capture, Counts, Of};
 pub use entry::Entry;
 pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use qd1_lab::{Loop, tool};
+use qd1_lab::{Loop, Mount, Zram, tool};
 use qd1_model::environment::DeviceCounters;
 use qd1_probe::Machine;
 use serde_json::Value;
@@ -13,8 +13,8 @@ use crate::common::refusal::as_ordinary_user;
 use crate::common::{Place, Running, int, or_skip, said, traced};
 
 /// The kernel's counters of a device.
-fn counted(disk: &Loop) -> DeviceCounters {
-    let name = disk.path().strip_prefix("/dev/").unwrap();
+fn counted(disk: &str) -> DeviceCounters {
+    let name = disk.strip_prefix("/dev/").unwrap();
     Machine::new().device_counters(name).unwrap()
 }
 
@@ -34,12 +34,12 @@ fn dd(args: &[&str]) {
 fn every_request_that_the_kernel_counts_is_shown() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
     let (from, to) = (format!("if={}", disk.path()), format!("of={}", disk.path()));
-    let before = counted(&disk);
+    let before = counted(disk.path());
     let objects = traced(disk.path(), &[], || {
         dd(&[&from, "of=/dev/null", "bs=4k", "count=400", "iflag=direct"]);
         dd(&["if=/dev/zero", &to, "bs=64k", "count=60", "oflag=direct", "conv=notrunc,fdatasync"]);
     });
-    let change = counted(&disk).since(&before);
+    let change = counted(disk.path()).since(&before);
     assert_eq!(objects[0]["rests_on"], "bpf_tracepoints");
     let end = objects.last().unwrap();
     let shown = objects.len() as u64 - 2;
@@ -69,6 +69,33 @@ fn every_request_that_the_kernel_counts_is_shown() {
     let in_order = places.is_sorted_by(|one, next| one < next);
     let in_range = places.iter().all(|sector| sector % 8 == 0 && *sector < 3200);
     assert!(in_order && in_range, "sectors should be in order and in range: {places:?}");
+}
+
+#[test]
+fn a_disk_without_a_queue_of_requests_is_traced_by_its_bios() {
+    let disk = or_skip!(Zram::ext4(64 << 20));
+    let mounted = or_skip!(Mount::new(&[disk.path()]));
+    let file = format!("of={}/f", mounted.path().display());
+    let from = format!("if={}", disk.path());
+    let before = counted(disk.path());
+    let objects = traced(disk.path(), &["--syscalls"], || {
+        dd(&[&from, "of=/dev/null", "bs=16k", "count=200", "iflag=direct"]);
+        dd(&["if=/dev/zero", &file, "bs=64k", "count=30", "conv=fsync"]);
+    });
+    let change = counted(disk.path()).since(&before);
+    let end = objects.last().unwrap();
+    let not_shown = int(&end["lost"]) + int(&end["unseen"]) + int(&end["in_flight"]);
+    let near = |seen: u64, all: u64, each: u64| seen <= all && all - seen <= not_shown * each;
+    let reads = requests(&objects, "read").count() as u64;
+    assert!(near(reads, change.reads, 1) && reads >= 200 - not_shown, "{reads} of {}; {end}", change.reads);
+    for (op, all) in [("read", change.read_bytes), ("write", change.write_bytes)] {
+        assert!(near(bytes(requests(&objects, op)), all, 1 << 20), "{op}: {all}; {end}");
+    }
+    assert!(requests(&objects, "read").all(|request| request["queue_ns"].is_null()), "there is no queue");
+    // Its fsync waits for its own data, which is written in this process.
+    let sync = objects.iter().find(|object| object["type"] == "sync").expect("a sync");
+    assert_eq!((&sync["op"], &sync["comm"]), (&Value::from("fsync"), &Value::from("dd")), "{sync}");
+    assert!(int(&sync["parts"]["data_ns"]) > 0, "{sync}");
 }
 
 #[test]
@@ -154,8 +181,5 @@ fn refusals_say_what_to_do() {
     refused(run(&["trace", "nosuch"]), 2, "no such disk or path");
     refused(run(&["trace", "/proc"]), 2, "the block device below it is not known");
     refused(run(&["trace", "--cgroup", "nosuch"]), 2, "is not a control group");
-    if fs::exists("/sys/block/zram0").unwrap() && fs::exists("/dev/zram0").unwrap() {
-        refused(run(&["trace", "zram0"]), 2, "no queue of requests");
-    }
     refused(or_skip!(as_ordinary_user(&place, &["trace"])), 5, "run it as root");
 }

@@ -26,11 +26,11 @@ use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Problem, ProblemKind, printable};
 use qd1_probe::Machine;
 use qd1_report::thousands;
-use qd1_trace::{Capture, Counts, Device, Syncs};
+use qd1_trace::{Capture, Counts, Device, Of, Syncs};
 
 use crate::bpf::refusal;
 use crate::message;
-use crate::named_disk::named_disk;
+use crate::named_disk::{device_or_disk_below, topmost_disk};
 use crate::signals::Signals;
 use crate::stream::has_hung_up;
 use args::{Filter, Format, TraceCommand, Wanted};
@@ -57,13 +57,13 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         return Err(Problem::usage("--format iolog cannot hold syncs; omit --op sync or use --format csv").into());
     }
     let machine = Machine::new();
-    let disk = args.target.as_deref().map(|target| disk(&machine, target)).transpose()?;
+    let disk = args.target.as_deref().map(|target| disk(&machine, target, args.has_syncs())).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
     let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
     let mut recorder = args.record.as_deref().map(|path| Recorder::check(path, args.hash)).transpose()?;
-    let mut capture =
-        Capture::begin(disk.as_ref().map(|disk| disk.1), args.has_syncs()).map_err(|error| not_allowed(&error))?;
+    let recorded = disk.as_ref().map_or(Of::All, |disk| disk.1);
+    let mut capture = Capture::begin(recorded, args.has_syncs()).map_err(|error| not_allowed(&error))?;
     let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
     let sink = match recorder.take() {
         Some(recorder) => Sink::File(Box::new(recorder.begin(of, begin_ns, &machine, sees_start, args.has_syncs())?)),
@@ -99,9 +99,9 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let Shown { sink, answer, around, count, .. } = shown;
     let file = sink.end(&mut out, counts, unexplained)?;
     if !args.quiet {
-        message::print(format_args!("qd1: {}", counted(of, took_ns, counts, sees_start)));
+        message::print(format_args!("qd1: {}", counted(of, recorded, took_ns, counts, sees_start)));
         if let Some((path, bytes)) = file {
-            message::print(format_args!("qd1: {}", recorded(&path, count, bytes)));
+            message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));
         }
         if let Some(answer) = answer.words() {
             message::print(format_args!("qd1: {answer}"));
@@ -124,7 +124,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
-fn counted(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
+fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
         unseen => format!(", {} not seen from start to end", thousands(unseen)),
@@ -133,7 +133,11 @@ fn counted(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
         0 => String::new(),
         lost => format!(", and {} events that explain syncs", thousands(lost)),
     };
-    let queue = if sees_start { "" } else { "; this kernel does not report queue times (Linux 6.5 and later do)" };
+    let queue = match recorded {
+        Of::Bios(_) => "; it has no queue of its own, so there are no queue times",
+        _ if sees_start => "",
+        _ => "; this kernel does not report queue times (Linux 6.5 and later do)",
+    };
     format!(
         "{} request{} of {of} in {}, {} lost{other}{unseen}; recorded by BPF at tracepoints{queue}",
         thousands(counts.completed),
@@ -144,7 +148,7 @@ fn counted(of: &str, took_ns: u64, counts: Counts, sees_start: bool) -> String {
 }
 
 /// What was written to a file, and how to read it.
-fn recorded(path: &Path, count: u64, bytes: u64) -> String {
+fn wrote(path: &Path, count: u64, bytes: u64) -> String {
     let shown = printable(&path.to_string_lossy()).into_owned();
     format!(
         "wrote {} entries to {shown}, {:.1} bytes each; `qd1 trace summary {shown}` summarises them",
@@ -153,17 +157,13 @@ fn recorded(path: &Path, count: u64, bytes: u64) -> String {
     )
 }
 
-/// Returns the name and numbers of the disk for an argument, which is a device or a path on a disk.
-fn disk(machine: &Machine, target: &Path) -> Result<(String, Device)> {
-    let name = named_disk(machine, target)?;
+/// Returns the name of the disk for an argument, and what is recorded of it. Syncs belong to the device that holds the
+/// filesystem, which may be on top of others.
+fn disk(machine: &Machine, target: &Path, has_syncs: bool) -> Result<(String, Of)> {
+    let name = if has_syncs { topmost_disk(machine, target)? } else { device_or_disk_below(machine, target)? };
     let queue = machine.block_queue(&name).with_context(|| format!("{name} is not in /sys/block"))?;
-    if !queue.has_requests {
-        return Err(Problem::usage(format!(
-            "{name} has no queue of requests to trace; if it is on top of another disk, name that disk instead"
-        ))
-        .into());
-    }
-    Ok((name, Device { major: queue.major, minor: queue.minor }))
+    let device = Device { major: queue.major, minor: queue.minor };
+    Ok((name, if queue.has_requests { Of::Requests(device) } else { Of::Bios(device) }))
 }
 
 /// Returns the inode of a control group's directory, which is the kernel's id of the group.
