@@ -10,6 +10,7 @@ mod engines;
 mod fio;
 mod ours;
 mod peers;
+mod quantiles;
 mod rounds;
 mod start;
 mod table;
@@ -41,6 +42,11 @@ const BENCHES: &[Bench] = &[
         name: "watching",
         what: "IOPS that are left while somebody watches, bpftrace among them (root)",
         run: watching::run,
+    },
+    Bench {
+        name: "quantiles",
+        what: "the histograms of `qd1 watch` against eBPF's timing of the same requests (root)",
+        run: quantiles::run,
     },
     Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
 ];

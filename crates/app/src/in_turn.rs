@@ -101,6 +101,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
         cancel: signals.stop(),
         // Both places are visited equally often.
         more_visits: &|_, _, _| Vec::new(),
+        witness: None,
     };
     let contexts = [context(&ids[0]), context(&ids[1])];
     let mut progress = Progress::new(request.quiet);

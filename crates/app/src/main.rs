@@ -20,6 +20,7 @@ mod signals;
 mod stream;
 mod suite_job;
 mod terminal;
+mod witness;
 
 use std::ffi::OsString;
 use std::path::Path;

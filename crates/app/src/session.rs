@@ -17,6 +17,7 @@ use qd1_probe::Machine;
 use qd1_report::Detail;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
+use qd1_runner::witness::Witness;
 use qd1_runner::{RunContext, RunFiles, destroy, id};
 use qd1_store::Store;
 use qd1_system::inputs;
@@ -29,6 +30,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals::{self, Signals};
 use crate::terminal;
+use crate::witness::DiskWitness;
 
 /// The settings of a run that every command specifies.
 pub(crate) struct Request<'a> {
@@ -174,7 +176,17 @@ impl<'a> Session<'a> {
         let more_visits = |record: &Record, left: &[Visit], elapsed_ns: u64| {
             qd1_analysis::extend::more_visits(record, left, elapsed_ns, self.bounds.thresholds())
         };
-        let context = RunContext { id, command, machine: &machine, cancel: signals.stop(), more_visits: &more_visits };
+        // The programs that these start are no others.
+        let starts_programs = matches!(plan.subject, Subject::Program | Subject::Predict | Subject::Filesystems);
+        let witness = if starts_programs { None } else { DiskWitness::of(&machine, &plan.target.path) };
+        let context = RunContext {
+            id,
+            command,
+            machine: &machine,
+            cancel: signals.stop(),
+            more_visits: &more_visits,
+            witness: witness.as_ref().map(|witness| witness as &dyn Witness),
+        };
         let mut progress = Progress::new(common.quiet);
         let measured = job.execute(plan, &context, &mut progress)?;
         drop(progress);

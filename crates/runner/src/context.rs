@@ -14,6 +14,7 @@ use qd1_system::scratch::Scratch;
 
 use crate::environment::environment;
 use crate::test_file::TestFile;
+use crate::witness::Witness;
 
 /// Chooses visits beyond those planned, when the planned ones are over: from what was measured so far, the visits that are left
 /// and the time since the run began, ns.
@@ -31,6 +32,8 @@ pub struct RunContext<'a> {
     pub cancel: &'a AtomicBool,
     /// Chooses visits beyond those planned.
     pub more_visits: &'a MoreVisits<'a>,
+    /// Sees who else uses the disk, if that is possible.
+    pub witness: Option<&'a dyn Witness>,
 }
 
 impl RunContext<'_> {

@@ -16,6 +16,7 @@ mod run;
 mod step;
 mod test_file;
 pub mod watch;
+pub mod witness;
 
 pub use context::{MoreVisits, RunContext, RunFiles};
 pub use environment::{environment, sort_ns};

@@ -372,6 +372,7 @@ mod tests {
             machine: &machine,
             cancel: &cancel,
             more_visits: &|_, _, _| Vec::new(),
+            witness: None,
         };
         let mut kept = Kept { begun: Vec::new(), rounds: Vec::new(), stop_after: 2, cancel: &cancel };
         let (first, failure) = execute_long_check(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();

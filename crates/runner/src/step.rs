@@ -19,6 +19,7 @@ use crate::context::Files;
 use crate::context::Run;
 use crate::test_file::TestFile;
 use crate::watch::{Pacer, Watch};
+use crate::witness::{Witness, between};
 use qd1_probe::sampler::{Change, Sampler};
 use qd1_system::scratch::Scratch;
 
@@ -47,8 +48,11 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
         None => (None, None),
     };
     let step = paced.as_ref().unwrap_or(step);
+    let witness = run.context.witness;
+    let before = witness.map(Witness::others);
     let record = of_visit(run, step, seed, &mut follower)?;
-    Ok(StepRecord { pace, ..record })
+    let others = witness.zip(before).map(|(witness, before)| between(&before, witness.others()));
+    Ok(StepRecord { pace, others: others.unwrap_or_default(), ..record })
 }
 
 /// Returns what the disk sustains one request at a time, where that sets the pace of a step: measured once, before the first
@@ -326,6 +330,7 @@ fn record(
         is_without_ramp: false,
         fault: String::new(),
         streams: outcome.streams,
+        others: Vec::new(),
         background: Vec::new(),
         intervals: outcome.intervals,
         errors: outcome.errors,

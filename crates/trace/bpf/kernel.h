@@ -218,6 +218,8 @@ struct {
 		} \
 	} while (0)
 
+enum { PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000 };
+
 static always_inline u64 run_delay_ns(void)
 {
 	u64 ns = 0;

@@ -24,6 +24,9 @@ const volatile u32 with_waits = 0; /* whether io_start and rq_issue are attached
 /* Whether the kernel does not record the start of requests (iostats is off): the field then holds a stale value. */
 const volatile u32 no_start = 0;
 
+/* With io_seen and rq_seen: the process whose requests do not count. */
+const volatile u32 own_pid = 0;
+
 enum { READ = 0, WRITE = 1, OP_DISCARD = 3, OTHER = 4, OPS = 5 };
 /* From creation until the device got the request, from then until completion, and both together. */
 enum { QUEUE = 0, DEVICE = 1, TOTAL = 2, STAGES = 3 };
@@ -292,10 +295,40 @@ int rq_complete(u64 *context)
 	return 0;
 }
 
+/* Counts a request for its process, unless it is our own or a kernel thread issues it, which it does for others. */
+static always_inline int seen(struct request *rq)
+{
+	u32 disk = device_of(rq), of_task = 0;
+	if (disk != device || (u32)(get_current_pid_tgid() >> 32) == own_pid)
+		return 0;
+	read_current(of_task, flags);
+	if (of_task & PF_KTHREAD)
+		return 0;
+	struct on_its_way it = { .device = disk };
+	ask_who(&it.who);
+	count_process(&it, op_of(rq->cmd_flags), rq->__data_len);
+	return 0;
+}
+
+SEC("tp_btf/block_io_start")
+int io_seen(u64 *context)
+{
+	return seen((struct request *)context[0]);
+}
+
+/* Before 6.5. */
+SEC("tp_btf/block_rq_issue")
+int rq_seen(u64 *context)
+{
+	return seen((struct request *)subject(context, rq_is_second));
+}
+
 SEC("tp_btf/writeback_dirty_folio")
 int folio_dirtied(u64 *context)
 {
 	u32 disk = 0;
+	if (own_pid && (u32)(get_current_pid_tgid() >> 32) == own_pid)
+		return 0;
 	u64 bytes = changed_in_memory(context, &disk, 1);
 	if (!bytes)
 		return 0;

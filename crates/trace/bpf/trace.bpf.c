@@ -83,7 +83,7 @@ static always_inline void report(struct event *event)
 		count(LOST_OTHER);
 }
 
-enum { PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000, ROOT = 1, OP_READ = 0, REQ_SYNC = 1 << 11 };
+enum { ROOT = 1, OP_READ = 0, REQ_SYNC = 1 << 11 };
 
 /* Writeback threads also issue requests on behalf of a control group, but nobody waits for those writes. */
 static always_inline int is_waited_for(u32 flags)

@@ -72,7 +72,7 @@ impl Capture {
         };
         let mut sizes = if with_syncs { Vec::new() } else { vec![("askers", 1), ("syncs", 1), ("writers", 1)] };
         sizes.push(if has_requests { ("bios", 1) } else { ("requests", 1) });
-        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs)], &sizes)?;
+        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", u32::from(with_syncs))], &sizes)?;
         let sees_start = if has_requests {
             attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
             attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;

@@ -13,6 +13,7 @@ mod event;
 pub mod file;
 mod latencies;
 mod live;
+mod others;
 mod program;
 mod split;
 
@@ -21,5 +22,6 @@ pub use entry::Entry;
 pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};
 pub use live::{Disks, InFlight, Live, Process, SyncUnderWay};
+pub use others::Others;
 pub use program::Device;
 pub use split::{Other, Part, Split, Syncs};

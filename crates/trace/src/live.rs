@@ -14,7 +14,7 @@ use crate::program::{Device, attach, attach_start, load};
 use qd1_model::requests::{Asker, COMM, Op, op_of};
 
 /// The object that `cargo xtask bpf` builds.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));
+pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));
 /// Most disks that fit: `DISKS_MAX` of the program.
 const DISKS_MAX: usize = 64;
 /// Slots reserved for disks that are added later.
@@ -91,6 +91,15 @@ pub struct Process {
     pub longest_sync_ns: u64,
 }
 
+impl Process {
+    /// Returns the name of the thread that was active last.
+    #[must_use]
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        let end = self.comm.iter().position(|byte| *byte == 0).unwrap_or(COMM);
+        String::from_utf8_lossy(&self.comm[..end])
+    }
+}
+
 /// Records latencies, and waits if requested, until it is dropped.
 pub struct Live {
     bpf: Ebpf,
@@ -120,7 +129,7 @@ impl Live {
         if !with_waits {
             sizes.extend([("processes", 1), ("syncs", 1), ("writers", 1)]);
         }
-        let switches = [("with_waits", with_waits), ("no_start", no_start)];
+        let switches = [("with_waits", u32::from(with_waits)), ("no_start", u32::from(no_start))];
         let (mut bpf, btf) = load(OBJECT, only, &switches, &sizes)?;
         let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
         let free = (0..room as u32).rev().collect();
@@ -256,27 +265,32 @@ impl Live {
     /// # Errors
     /// If the BPF maps cannot be read.
     pub fn processes(&self) -> Result<Vec<Process>> {
-        let map = self.bpf.map("processes").context("the program has no processes")?;
-        let map: HashMap<_, [u32; 2], [u64; 10]> = HashMap::try_from(map)?;
-        let of = |([pid, device], words): ([u32; 2], [u64; 10])| {
-            let [cgroup, read_bytes, write_bytes, changed_bytes, requests, syncs, sync_ns, longest_sync_ns, name @ ..] =
-                words;
-            Process {
-                pid,
-                device: (device >> 20, device & 0xf_ffff),
-                comm: comm(name),
-                cgroup,
-                read_bytes,
-                write_bytes,
-                changed_bytes,
-                requests,
-                syncs,
-                sync_ns,
-                longest_sync_ns,
-            }
-        };
-        Ok(entries(&map).into_iter().map(of).collect())
+        processes(&self.bpf)
     }
+}
+
+/// Returns the processes that the programs have counted.
+pub(crate) fn processes(bpf: &Ebpf) -> Result<Vec<Process>> {
+    let map = bpf.map("processes").context("the program has no processes")?;
+    let map: HashMap<_, [u32; 2], [u64; 10]> = HashMap::try_from(map)?;
+    let of = |([pid, device], words): ([u32; 2], [u64; 10])| {
+        let [cgroup, read_bytes, write_bytes, changed_bytes, requests, syncs, sync_ns, longest_sync_ns, name @ ..] =
+            words;
+        Process {
+            pid,
+            device: (device >> 20, device & 0xf_ffff),
+            comm: comm(name),
+            cgroup,
+            read_bytes,
+            write_bytes,
+            changed_bytes,
+            requests,
+            syncs,
+            sync_ns,
+            longest_sync_ns,
+        }
+    };
+    Ok(entries(&map).into_iter().map(of).collect())
 }
 
 /// Returns the entries of a table that changes while it is read. Each key appears once, although the kernel starts

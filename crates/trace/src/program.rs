@@ -49,7 +49,7 @@ impl Device {
 pub(crate) fn load(
     object: &[u8],
     device: Option<Device>,
-    switches: &[(&str, bool)],
+    switches: &[(&str, u32)],
     sizes: &[(&str, u32)],
 ) -> Result<(Ebpf, Btf)> {
     let btf = Btf::from_sys_fs().context("the kernel has no BTF type information")?;
@@ -63,8 +63,8 @@ pub(crate) fn load(
     // The helper function for it came with the same release.
     let task_has_btf = u32::from(!is_older);
     loader.override_global("task_has_btf", &task_has_btf, true);
-    for (switch, is_on) in switches {
-        loader.override_global(switch, if *is_on { &1u32 } else { &0u32 }, true);
+    for (switch, value) in switches {
+        loader.override_global(switch, value, true);
     }
     for (map, entries) in sizes {
         loader.map_max_entries(map, *entries);

@@ -34,20 +34,20 @@ const COARSE_NS: u64 = 4096;
 const BINS: u64 = 65_500;
 
 /// Name and place of each percentile, and its key in what `drive` prints.
-const PERCENTILES: [(&str, f64, &str); 3] =
+pub(super) const PERCENTILES: [(&str, f64, &str); 3] =
     [("p50", 0.5, "p50_ns"), ("p99", 0.99, "p99_ns"), ("p99.9", 0.999, "p999_ns")];
 
 /// What both sides measured for the same requests.
-struct Timed {
+pub(super) struct Timed {
     /// What `drive` printed.
     ours: Value,
     syscall: Bins,
-    device: Bins,
+    pub(super) device: Bins,
 }
 
 /// A distribution as bpftrace counts it: bins and their counts.
 #[derive(Default)]
-struct Bins(BTreeMap<u64, u64>);
+pub(super) struct Bins(BTreeMap<u64, u64>);
 
 pub(super) fn run(args: &Args) -> Result<Table> {
     qd1_lab::need_root("eBPF")?;
@@ -108,7 +108,7 @@ fn row(table: &mut Table, rw: &str, (name, q, key): (&str, f64, &str), rounds: &
 }
 
 /// The kernel's number of a loop device as in tracepoints: major shifted by 20 bits, and minor.
-fn device_number(device: &Path) -> Result<u64> {
+pub(super) fn device_number(device: &Path) -> Result<u64> {
     let name = device.file_name().context("a device has a name")?;
     let path = Path::new("/sys/block").join(name).join("dev");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -116,7 +116,7 @@ fn device_number(device: &Path) -> Result<u64> {
     Ok((major.parse::<u64>()? << 20) | minor.parse::<u64>()?)
 }
 
-fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> String {
+pub(super) fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> String {
     let direct = u8::from(direct);
     let (drive, on) = (drive.display(), on.display());
     format!(
@@ -128,7 +128,7 @@ fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> Strin
 /// The program for bpftrace. The requests of one device at depth 1 are distinguished by their sector, system calls by
 /// their thread; pread64 and pwrite64 are 17 and 18 on x86-64. A call is counted at the entry of the next one, after
 /// its timestamp, so that the counting falls inside both windows and hardly at all outside.
-fn script(device: u64) -> String {
+pub(super) fn script(device: u64) -> String {
     let bin = format!(
         "$ns < {limit} ? $ns / {FINE_NS} : ($ns < {most} ? {FINE_BINS} + ($ns - {limit}) / {COARSE_NS} : {BINS})",
         limit = FINE_NS * FINE_BINS,
@@ -151,7 +151,7 @@ END {{ clear(@enter); clear(@exit); clear(@issue); }}
 }
 
 /// Runs the program under bpftrace, which starts counting before it and ends with it.
-fn trace(script: &str, program: &str, dir: &Path) -> Result<Timed> {
+pub(super) fn trace(script: &str, program: &str, dir: &Path) -> Result<Timed> {
     let (source, out): (PathBuf, PathBuf) = (dir.join("trace.bt"), dir.join("trace.json"));
     fs::write(&source, script)?;
     let mut unshare = cmd::command("unshare");
@@ -176,13 +176,13 @@ impl Bins {
         Self(bins.collect())
     }
 
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.0.values().sum()
     }
 
     /// The middle of the bin that holds the quantile, ns; NaN if there is nothing, which meets no target.
     #[allow(clippy::cast_precision_loss, reason = "counts of requests and times are far below 2^52")]
-    fn quantile(&self, q: f64) -> f64 {
+    pub(super) fn quantile(&self, q: f64) -> f64 {
         let rank = q * self.count() as f64;
         let mut seen = 0;
         let bin = self.0.iter().find(|(_, count)| {

@@ -17,8 +17,9 @@
 
 use qd1_model::FindingId;
 use qd1_model::plan::IoWork;
+use qd1_model::printable;
 use qd1_model::record::program::ETCD_WAL_FSYNC;
-use qd1_model::record::{DeviceDelta, StepRecord};
+use qd1_model::record::{DeviceDelta, OtherUser, StepRecord};
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -35,6 +36,8 @@ const RATE_MIN: f64 = (1 << 20) as f64;
 /// Rate from which it is critical, bytes per second, if it is also this share of what was requested.
 const RATE_CRITICAL: f64 = (8 << 20) as f64;
 const SHARE_CRITICAL: f64 = 0.5;
+/// Least share of the bytes that other programs must account for to be named.
+const NAMED_SHARE: f64 = 0.5;
 /// Allowed to a real etcd per sync, bytes.
 const ETCD_PER_SYNC: u64 = 512 << 10;
 const ADVICE: &str = "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.";
@@ -63,16 +66,62 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 parts.push(format!("{} {what}, {asked} requested", Bytes(counted)));
             }
         }
+        let named = named(step, read + written);
+        let who = named.as_ref().map_or_else(|| "something else".to_owned(), |named| named.who.clone());
+        let did = named.as_ref().map_or_else(String::new, |named| format!("; {}", named.did));
         all.push(Finding {
             step: step.name.clone(),
-            title: format!("something else used the device during step {}", step.name),
-            evidence: format!("{}: about {} more than expected", parts.join(", "), format_rate(rate)),
-            advice: ADVICE.to_owned(),
+            title: format!("{who} used the device during step {}", step.name),
+            evidence: format!("{}: about {} more than expected{did}", parts.join(", "), format_rate(rate)),
+            advice: named.map_or_else(|| ADVICE.to_owned(), |named| named.advice),
             ..base_finding(FindingId::OtherTraffic, severity, 0.7)
         });
     }
     all.extend(record.steps.iter().filter_map(beside_etcd));
     all
+}
+
+/// The programs that account for what was counted too much.
+struct Named {
+    who: String,
+    did: String,
+    advice: String,
+}
+
+/// Names the other programs if they account for at least half of the bytes that were counted too much.
+fn named(step: &StepRecord, extra: f64) -> Option<Named> {
+    let all: u64 = step.others.iter().map(OtherUser::bytes).sum();
+    let first = step.others.first()?;
+    if (all as f64) < NAMED_SHARE * extra {
+        return None;
+    }
+    let did = |other: &OtherUser| {
+        let did: Vec<String> =
+            [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed in memory")]
+                .into_iter()
+                .filter(|(bytes, _)| bytes.0 > 0)
+                .map(|(bytes, verb)| format!("{verb} {}", about(bytes)))
+                .collect();
+        let more = match other.processes {
+            0 | 1 => String::new(),
+            processes => format!(" and {} more", processes - 1),
+        };
+        format!("{} (pid {}{more}) {}", printable(&other.comm), other.pid, did.join(" and "))
+    };
+    let name = printable(&first.comm).into_owned();
+    // Those that did less than a twentieth of it are not worth a word.
+    let worth = step.others.iter().filter(|other| other.bytes() * 20 >= all).take(3);
+    Some(Named {
+        who: name.clone(),
+        did: worth.map(did).collect::<Vec<_>>().join(", "),
+        advice: format!("Measure again while {name} is not running."),
+    })
+}
+
+/// A size in round numbers: `312 MiB`.
+fn about(bytes: Bytes) -> Bytes {
+    let unit = if bytes.0 >= 10 << 20 { 1 << 20 } else { 1 << 10 };
+    Bytes(bytes.0.div_ceil(unit) * unit)
 }
 
 /// Traffic besides that of a real etcd.
@@ -133,6 +182,27 @@ mod tests {
         assert_eq!((found[0].step.as_str(), found[0].severity), ("reads", Severity::Critical));
         record.steps[0].device.as_mut().unwrap().counted.read_bytes -= 270 << 20;
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning, "a little beside much of ours");
+    }
+
+    #[test]
+    fn who_accounts_for_it_is_named() {
+        let mut record = testing::record();
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes += 300 << 20;
+        let other = |comm: &str, bytes| OtherUser {
+            comm: comm.to_owned(),
+            pid: 41,
+            processes: 1,
+            requests: 3,
+            read_bytes: Bytes(bytes),
+            ..OtherUser::default()
+        };
+        record.steps[0].others = vec![other("re\u{1b}stic", 290 << 20), other("cron", 4096)];
+        let found = &testing::run(detect, &record)[0];
+        assert!(found.title.starts_with("re") && !found.title.contains('\u{1b}'), "{}", found.title);
+        assert!(found.evidence.ends_with("(pid 41) read 290 MiB"), "{}", found.evidence);
+        record.steps[0].others = vec![other("cron", 4096)];
+        let found = &testing::run(detect, &record)[0];
+        assert!(found.title.starts_with("something else") && found.advice.contains("iotop"), "{found:?}");
     }
 
     /// 1.6 MiB were written for each operation of an etcd, with no finding.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use qd1_lab::{Loop, Mount, Zram, tool};
+use qd1_lab::{Loop, Mount, Mounted, Zram, tool};
 use qd1_model::environment::DeviceCounters;
 use qd1_probe::Machine;
 use serde_json::Value;
@@ -182,4 +182,30 @@ fn refusals_say_what_to_do() {
     refused(run(&["trace", "/proc"]), 2, "the block device below it is not known");
     refused(run(&["trace", "--cgroup", "nosuch"]), 2, "is not a control group");
     refused(or_skip!(as_ordinary_user(&place, &["trace"])), 5, "run it as root");
+}
+
+#[test]
+fn a_check_names_who_else_used_the_disk() {
+    let mounted = or_skip!(Loop::ext4(256 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
+    let at = |name: &str| mounted.path().join(name).to_str().unwrap().to_owned();
+    dd(&["if=/dev/urandom", &format!("of={}", at("big")), "bs=1M", "count=64", "conv=fsync"]);
+    fs::copy("/bin/dd", at("neighbour")).unwrap();
+    let place = Place::new();
+    let dir = mounted.path().to_str().unwrap();
+    let args = ["check", dir, "--only", "qd1", "--runtime", "2s", "--size", "64m", "--json", "--no-save"];
+    let mut check = Running::start(place.command(&args));
+    let from = format!("if={}", at("big"));
+    while check.is_running() {
+        tool(&at("neighbour"), &[&from, "of=/dev/null", "bs=256k", "iflag=direct", "status=none"]).unwrap();
+    }
+    let text = std::io::read_to_string(check.0.stdout.take().unwrap()).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let others = &report["record"]["steps"][0]["others"];
+    assert_eq!(others[0]["comm"], "neighbour", "{others}");
+    assert!(int(&others[0]["read_bytes"]) > 64 << 20, "{others}");
+    let own = |other: &Value| other["comm"].as_str().unwrap().starts_with("qd1");
+    assert!(!others.as_array().unwrap().iter().any(own), "{others}");
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["id"] == "other_traffic").expect("a finding");
+    assert!(found["title"].as_str().unwrap().starts_with("neighbour used the device"), "{found}");
 }

@@ -125,6 +125,62 @@ pub struct Extents {
     pub count: u64,
 }
 
+/// A program other than qd1 that used the disk during a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherUser {
+    /// Name of its thread that was active last.
+    pub comm: String,
+    /// Process id of the busiest of this name.
+    pub pid: u32,
+    /// How many processes of this name there were.
+    pub processes: u64,
+    /// Its requests.
+    pub requests: u64,
+    /// Bytes that its requests read.
+    pub read_bytes: Bytes,
+    /// Bytes that its requests wrote.
+    pub written_bytes: Bytes,
+    /// Bytes that it changed in memory, which the kernel writes later.
+    pub changed_bytes: Bytes,
+}
+
+impl OtherUser {
+    /// Adds another program to those of the same name in `others`.
+    pub fn add_to(self, others: &mut Vec<Self>) {
+        let Some(mine) = others.iter_mut().find(|mine| mine.comm == self.comm) else {
+            others.push(self);
+            return;
+        };
+        if self.bytes() > mine.bytes() {
+            mine.pid = self.pid;
+        }
+        mine.processes = mine.processes.saturating_add(self.processes);
+        mine.requests = mine.requests.saturating_add(self.requests);
+        for (mine, more) in [
+            (&mut mine.read_bytes, self.read_bytes),
+            (&mut mine.written_bytes, self.written_bytes),
+            (&mut mine.changed_bytes, self.changed_bytes),
+        ] {
+            mine.0 = mine.0.saturating_add(more.0);
+        }
+    }
+
+    /// Keeps the busiest, busiest first.
+    pub fn keep_busiest(others: &mut Vec<Self>) {
+        others.sort_by_key(|other| std::cmp::Reverse(other.bytes()));
+        others.truncate(OTHERS_MAX);
+    }
+
+    /// Returns all bytes together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.read_bytes.0.saturating_add(self.written_bytes.0).saturating_add(self.changed_bytes.0)
+    }
+}
+
+/// Most other programs that are recorded for a step.
+pub const OTHERS_MAX: usize = 5;
+
 /// What one step measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRecord {
@@ -155,6 +211,10 @@ pub struct StepRecord {
     pub fault: String,
     /// One entry per kind of operation that took place.
     pub streams: Vec<Stream>,
+    /// Other programs that used the disk meanwhile, busiest first, at most [`OTHERS_MAX`]. Empty also where it was not
+    /// possible to see them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherUser>,
     /// What its background load did, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,

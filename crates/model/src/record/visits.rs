@@ -1,6 +1,6 @@
 //! A step that was measured in several visits: adds one more to the earlier ones.
 
-use super::{DeviceDelta, IntervalStream, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
+use super::{DeviceDelta, IntervalStream, OtherUser, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
 use crate::environment::Pressure;
 use crate::hist::Hist;
 use crate::op::{Ended, OpClass};
@@ -72,6 +72,8 @@ impl StepRecord {
         if self.engine.is_none() {
             (self.engine, self.engine_why, self.direct) = (visit.engine, visit.engine_why, visit.direct);
         }
+        visit.others.into_iter().for_each(|other| other.add_to(&mut self.others));
+        OtherUser::keep_busiest(&mut self.others);
         visit.streams.into_iter().for_each(|stream| stream.add_to(&mut self.streams));
         self.streams.sort_by_key(|stream| stream.class);
         self.intervals.append(&mut visit.intervals);

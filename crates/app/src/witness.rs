@@ -1,0 +1,42 @@
+//! Sees, through BPF, who else uses the disk that a run measures.
+
+use std::path::Path;
+
+use qd1_model::Bytes;
+use qd1_model::record::OtherUser;
+use qd1_probe::Machine;
+use qd1_runner::witness::Witness;
+use qd1_trace::{Device, Others};
+
+use crate::named_disk::named_disk;
+
+/// A disk whose other users are seen.
+pub(crate) struct DiskWitness(Others);
+
+impl DiskWitness {
+    /// Begins to watch the disk below a path; `None` if it cannot be watched: without root, BPF or a single disk there.
+    pub(crate) fn of(machine: &Machine, path: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let queue = machine.block_queue(&named_disk(machine, path).ok()?)?;
+        let disk = Device { major: queue.major, minor: queue.minor };
+        queue.has_requests.then(|| Others::begin(disk).ok()).flatten().map(Self)
+    }
+}
+
+impl Witness for DiskWitness {
+    fn others(&self) -> Vec<OtherUser> {
+        let processes = self.0.processes().unwrap_or_default();
+        let of = |process: qd1_trace::Process| OtherUser {
+            comm: process.name().into_owned(),
+            pid: process.pid,
+            processes: 1,
+            requests: process.requests,
+            read_bytes: Bytes(process.read_bytes),
+            written_bytes: Bytes(process.write_bytes),
+            changed_bytes: Bytes(process.changed_bytes),
+        };
+        processes.into_iter().map(of).collect()
+    }
+}
