@@ -2,13 +2,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use qd1_analysis::trace_summary::Summarizer;
+use qd1_analysis::trace_summary::{Known, Summarizer};
 use qd1_trace::Entry;
 use qd1_trace::file::Recording;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(mut recording) = Recording::open(vec![data]) else { return };
-    let mut summarizer = Summarizer::new(true, true, false);
+    let mut summarizer =
+        Summarizer::new(Known { queue: true, device: true, syncs: true, positions: true, files: false });
     let mut entries = 0u64;
     for entry in recording.by_ref() {
         entries += 1;

@@ -112,8 +112,8 @@ fn arguments() -> Vec<PathBuf> {
         match word.to_str() {
             // After it come no options.
             Some("--") => found.extend(words.by_ref().map(PathBuf::from)),
-            Some("--output" | "--destroy") => _ = words.next(),
-            Some(text) if ["--output=", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
+            Some("--output" | "--destroy" | "--record") => _ = words.next(),
+            Some(text) if ["--output=", "--destroy=", "--record="].iter().any(|option| text.starts_with(option)) => {}
             // `-o FILE`, `-oFILE`, and after letters without a value: `-vo FILE`.
             Some(text) if text.starts_with('-') && !text.starts_with("--") && text.contains('o') => {
                 if text.ends_with('o') && text.matches('o').count() == 1 {

@@ -1,17 +1,21 @@
-//! Sees, through BPF, who else uses the disk that a run measures.
+//! Sees, through BPF, who else uses the disk that a run measures, and its slow requests.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use qd1_model::Bytes;
 use qd1_model::record::OtherUser;
+use qd1_model::requests::Op;
 use qd1_probe::Machine;
-use qd1_runner::witness::Witness;
+use qd1_runner::witness::{SLOW_NS, SlowRequest, Witness};
 use qd1_trace::{Device, Others};
 
 use crate::named_disk::named_disk;
 
+const _: () = assert!(SLOW_NS == Others::SLOW_NS);
+
 /// A disk whose other users are seen.
-pub(crate) struct DiskWitness(Others);
+pub(crate) struct DiskWitness(RefCell<Others>);
 
 impl DiskWitness {
     /// Begins to watch the disk below a path; `None` if it cannot be watched: without root, BPF or a single disk there.
@@ -21,13 +25,14 @@ impl DiskWitness {
         }
         let queue = machine.block_queue(&named_disk(machine, path).ok()?)?;
         let disk = Device { major: queue.major, minor: queue.minor };
-        queue.has_requests.then(|| Others::begin(disk).ok()).flatten().map(Self)
+        let others = queue.has_requests.then(|| Others::begin(disk, queue.has_times).ok()).flatten();
+        others.map(|others| Self(RefCell::new(others)))
     }
 }
 
 impl Witness for DiskWitness {
     fn others(&self) -> Vec<OtherUser> {
-        let processes = self.0.processes().unwrap_or_default();
+        let processes = self.0.borrow().processes().unwrap_or_default();
         let of = |process: qd1_trace::Process| OtherUser {
             comm: process.name().into_owned(),
             pid: process.pid,
@@ -38,5 +43,14 @@ impl Witness for DiskWitness {
             changed_bytes: Bytes(process.changed_bytes),
         };
         processes.into_iter().map(of).collect()
+    }
+
+    fn slow_requests(&self) -> Option<Vec<SlowRequest>> {
+        let requests = self.0.borrow_mut().slow_requests()?;
+        let of = |request: qd1_trace::SlowRequest| {
+            let (complete_ns, is_read) = (request.complete_ns, request.op == Op::Read);
+            Some(SlowRequest { complete_ns, device_ns: request.device_ns?, is_read })
+        };
+        requests.into_iter().map(of).collect()
     }
 }

@@ -159,6 +159,7 @@ impl Lane {
         Some(Stream {
             class: self.class,
             bytes: Bytes(self.bytes),
+            in_device: None,
             waits: self.waited.map(|waited| waited.finish(&self.lat, &self.second)),
             lat,
             slat,

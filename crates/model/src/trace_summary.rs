@@ -13,6 +13,8 @@ pub struct TraceSummary {
     pub sees_queue: bool,
     /// Whether it is known how long the device took.
     pub sees_device: bool,
+    /// Whether it is known which programs made files durable.
+    pub sees_syncs: bool,
     /// All requests.
     pub all: LoadSummary,
     /// Operations, in the order of the kernel's: reads, writes, flushes, discards, others.

@@ -160,6 +160,7 @@ impl Tally {
             sync_part: None,
             slowest: self.slowest,
             waits: None,
+            in_device: None,
         });
         (stream, intervals)
     }

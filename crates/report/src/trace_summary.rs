@@ -25,15 +25,12 @@ pub fn trace_summary_human(summary: &TraceSummary, title: &str, style: &Style) -
     programs(&mut page, summary, seconds);
     files(&mut page, summary);
     if !summary.fio_job.is_empty() {
-        page.heading("A fio job that resembles it");
+        page.heading("A fio job that resembles it (`--fio` prints it alone, for `fio --directory=DIR FILE`)");
         summary.fio_job.lines().for_each(|line| page.line(&indented(line)));
     }
-    if summary.all.requests > 0 {
-        page.heading("Steps of suites that resemble it");
+    if !summary.resembles.is_empty() {
+        page.heading("Steps that resemble it (`qd1 run SUITE --only STEP` runs one)");
         summary.resembles.iter().for_each(|step| page.line(&resembles(step)));
-        if summary.resembles.is_empty() {
-            page.line("  none");
-        }
     }
     page.text
 }
@@ -49,12 +46,15 @@ fn indented(line: &str) -> String {
 }
 
 fn headline(summary: &TraceSummary, title: &str) -> String {
-    let (all, seconds) = (&summary.all, (summary.span_ns as f64 / 1e9).max(1e-9));
-    let s = if all.requests == 1 { "" } else { "s" };
+    let all = &summary.all;
+    let requests = format!("{} request{}", thousands(all.requests), if all.requests == 1 { "" } else { "s" });
+    let title = printable(title);
+    if summary.span_ns == 0 {
+        return format!("{title}: {requests}, {}, at unknown times", Bytes(all.bytes));
+    }
+    let seconds = summary.span_ns as f64 / 1e9;
     format!(
-        "{}: {} request{s} in {}, {} a second, {}",
-        printable(title),
-        thousands(all.requests),
+        "{title}: {requests} in {}, {} a second, {}",
         format_span_ns(summary.span_ns),
         format_count(all.requests as f64 / seconds),
         format_rate(all.bytes as f64 / seconds)
@@ -67,11 +67,13 @@ fn sentences(all: &LoadSummary) -> Vec<String> {
     if all.bytes > 0 {
         let least = if all.touched_is_partial { "at least " } else { "" };
         lines.push(format!(
-            "{} reads, {} sequential; touches {least}{}; {} of what is read and {} of what is written was read or \
-             written before",
+            "{} reads; {} sequential; touches {least}{}",
             format_share(all.read_share),
             format_share(all.sequential_share),
-            Bytes(all.touched_bytes),
+            Bytes(all.touched_bytes)
+        ));
+        lines.push(format!(
+            "Repeated: {} of the bytes read had been read before, {} of those written had been written before",
             format_share(all.reread_share),
             format_share(all.rewritten_share)
         ));
@@ -82,14 +84,14 @@ fn sentences(all: &LoadSummary) -> Vec<String> {
             depth.mean, depth.p50, depth.p99, depth.max
         ));
     }
-    if let Some(arrivals) = all.arrivals {
+    if let Some(arrivals) = all.arrivals.filter(|arrivals| arrivals.p99_ns > 0) {
         let pattern = match arrivals.variation {
             v if v < 0.5 => "evenly spaced",
             v if v < 1.3 => "like independent arrivals",
             _ => "in bursts",
         };
         lines.push(format!(
-            "Between arrivals: usually {}, p99 {} (variation {:.1}: {pattern})",
+            "Between arrivals: usually {}, p99 {}; {pattern} (coefficient of variation {:.1})",
             format_ns(arrivals.p50_ns as f64),
             format_ns(arrivals.p99_ns as f64),
             arrivals.variation
@@ -105,7 +107,7 @@ fn operations(page: &mut Page, summary: &TraceSummary, seconds: f64) {
     page.line("");
     let head = format!(
         "{:<8} {:>9} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9}",
-        "", "requests", "per s", "seq", "queue p99", "p50", "p99", "max"
+        "", "requests", "per s", "seq", "queue p99", "dev. p50", "dev. p99", "dev. max"
     );
     let head = page.paint(BOLD, &head);
     page.line(&head);
@@ -189,10 +191,10 @@ fn programs(page: &mut Page, summary: &TraceSummary, seconds: f64) {
     );
     let head = page.paint(BOLD, &head);
     page.line(&head);
-    summary.programs.iter().for_each(|program| page.line(&program_row(program, seconds)));
+    summary.programs.iter().for_each(|program| page.line(&program_row(program, seconds, summary.sees_syncs)));
 }
 
-fn program_row(program: &ProgramSummary, seconds: f64) -> String {
+fn program_row(program: &ProgramSummary, seconds: f64, sees_syncs: bool) -> String {
     let rate = |bytes: u64| if bytes == 0 { "-".to_owned() } else { format_rate(bytes as f64 / seconds) };
     let name = if program.name.is_empty() { "-" } else { &program.name };
     format!(
@@ -204,7 +206,7 @@ fn program_row(program: &ProgramSummary, seconds: f64) -> String {
         rate(program.written_bytes),
         short_share(program.sequential_share),
         program.p99_ns.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64)),
-        format_count(program.syncs as f64)
+        if sees_syncs { format_count(program.syncs as f64) } else { "-".to_owned() }
     )
 }
 

@@ -19,7 +19,7 @@ use crate::context::Files;
 use crate::context::Run;
 use crate::test_file::TestFile;
 use crate::watch::{Pacer, Watch};
-use crate::witness::{Witness, between};
+use crate::witness::{between, in_device};
 use qd1_probe::sampler::{Change, Sampler};
 use qd1_system::scratch::Scratch;
 
@@ -49,10 +49,18 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
     };
     let step = paced.as_ref().unwrap_or(step);
     let witness = run.context.witness;
-    let before = witness.map(Witness::others);
-    let record = of_visit(run, step, seed, &mut follower)?;
-    let others = witness.zip(before).map(|(witness, before)| between(&before, witness.others()));
-    Ok(StepRecord { pace, others: others.unwrap_or_default(), ..record })
+    // Those before it are of no interest.
+    let before = witness.map(|witness| (witness.others(), witness.slow_requests()).0);
+    let mut record = of_visit(run, step, seed, &mut follower)?;
+    if let Some((witness, before)) = witness.zip(before) {
+        record.others = between(&before, witness.others());
+        let started_ns = (record.started_ns + run.begin_ns).saturating_sub(run.earlier_ns);
+        let requests = witness.slow_requests();
+        for stream in &mut record.streams {
+            stream.in_device = requests.as_ref().and_then(|requests| in_device(stream, started_ns, requests));
+        }
+    }
+    Ok(StepRecord { pace, ..record })
 }
 
 /// Returns what the disk sustains one request at a time, where that sets the pace of a step: measured once, before the first

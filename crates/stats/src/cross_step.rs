@@ -516,6 +516,7 @@ mod tests {
             sync_part: parts.3,
             slowest: Vec::new(),
             waits: None,
+            in_device: None,
         };
         StepRecord { name: name.to_owned(), started_ns, streams: vec![stream], intervals, ..StepRecord::default() }
     }

@@ -323,6 +323,53 @@ int rq_seen(u64 *context)
 	return seen((struct request *)subject(context, rq_is_second));
 }
 
+/* A request that took long. */
+struct slow {
+	u64 complete_ns;
+	u64 device_ns; /* 0 if the kernel did not record when the device got it */
+	u32 flags;
+	u32 bytes;
+};
+/* How long, ns. */
+const volatile u64 slow_ns = 0;
+
+/* Slow requests for which `found` had no room. */
+struct {
+	uint(type, MAP_ARRAY);
+	uint(max_entries, 1);
+	type(key, u32);
+	type(value, u64);
+} slow_lost SEC(".maps");
+
+/* Reports slow requests; by the kernel's own stamps, so that nothing has to be done when a request is created. */
+SEC("tp_btf/block_rq_complete")
+int rq_slow(u64 *context)
+{
+	struct request *rq = (struct request *)context[0];
+	struct request___more *more = (struct request___more *)rq;
+	if (device_of(rq) != device || (u32)context[2] < rq->__data_len)
+		return 0;
+	u64 now = ktime_get_ns(), start = more->start_time_ns, issue = more->io_start_time_ns;
+	if (!start || now < start + slow_ns)
+		return 0;
+	struct slow it = {
+		.complete_ns = now,
+		.device_ns = issue ? now - issue : 0,
+		.flags = rq->cmd_flags,
+		.bytes = rq->__data_len,
+	};
+	/* The end of a flush sequence; its parts were separate requests. */
+	if (!it.bytes && op_of(it.flags) != OP_FLUSH)
+		return 0;
+	if (ringbuf_output(&found, &it, sizeof(it), NO_WAKEUP)) {
+		u32 key = 0;
+		u64 *lost = map_lookup(&slow_lost, &key);
+		if (lost)
+			__sync_fetch_and_add(lost, 1);
+	}
+	return 0;
+}
+
 SEC("tp_btf/writeback_dirty_folio")
 int folio_dirtied(u64 *context)
 {

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::program::{Device, attach, attach_start, load};
 
 /// The object that `cargo xtask bpf` builds.
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/trace.bpf.o"));
+static OBJECT: &[u8] = include_bytes!("../bpf/trace.bpf.o.gz");
 /// A request that the device has not completed yet: `struct on_its_way`.
 type OnItsWay = [u64; 7];
 /// A bio that is under way: `struct bio_on_its_way`.
@@ -72,7 +72,7 @@ impl Capture {
         };
         let mut sizes = if with_syncs { Vec::new() } else { vec![("askers", 1), ("syncs", 1), ("writers", 1)] };
         sizes.push(if has_requests { ("bios", 1) } else { ("requests", 1) });
-        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", u32::from(with_syncs))], &sizes)?;
+        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs.into())], &sizes)?;
         let sees_start = if has_requests {
             attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
             attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;

@@ -22,6 +22,6 @@ pub use entry::Entry;
 pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};
 pub use live::{Disks, InFlight, Live, Process, SyncUnderWay};
-pub use others::Others;
+pub use others::{Others, SlowRequest};
 pub use program::Device;
 pub use split::{Other, Part, Split, Syncs};

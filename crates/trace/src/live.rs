@@ -14,7 +14,7 @@ use crate::program::{Device, attach, attach_start, load};
 use qd1_model::requests::{Asker, COMM, Op, op_of};
 
 /// The object that `cargo xtask bpf` builds.
-pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/live.bpf.o"));
+pub(crate) static OBJECT: &[u8] = include_bytes!("../bpf/live.bpf.o.gz");
 /// Most disks that fit: `DISKS_MAX` of the program.
 const DISKS_MAX: usize = 64;
 /// Slots reserved for disks that are added later.
@@ -129,7 +129,7 @@ impl Live {
         if !with_waits {
             sizes.extend([("processes", 1), ("syncs", 1), ("writers", 1)]);
         }
-        let switches = [("with_waits", u32::from(with_waits)), ("no_start", u32::from(no_start))];
+        let switches = [("with_waits", with_waits.into()), ("no_start", no_start.into())];
         let (mut bpf, btf) = load(OBJECT, only, &switches, &sizes)?;
         let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
         let free = (0..room as u32).rev().collect();

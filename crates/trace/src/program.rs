@@ -1,5 +1,7 @@
 //! What both captures share: the kernel's version, the system calls that sync, and loading and attaching programs.
 
+use std::io::Read as _;
+
 use anyhow::{Context as _, Result};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -41,6 +43,21 @@ impl Device {
     }
 }
 
+/// A value that is set before loading.
+#[derive(Clone, Copy)]
+pub(crate) enum Value {
+    /// 32 bits.
+    Word(u32),
+    /// 64 bits.
+    Long(u64),
+}
+
+impl From<bool> for Value {
+    fn from(is_on: bool) -> Self {
+        Self::Word(u32::from(is_on))
+    }
+}
+
 /// Loads the programs of `object` for `device`, or for all devices, with its switches set as in `switches` and its
 /// maps sized as in `sizes`.
 ///
@@ -49,9 +66,10 @@ impl Device {
 pub(crate) fn load(
     object: &[u8],
     device: Option<Device>,
-    switches: &[(&str, u32)],
+    switches: &[(&str, Value)],
     sizes: &[(&str, u32)],
 ) -> Result<(Ebpf, Btf)> {
+    let object = &inflated(object)?;
     let btf = Btf::from_sys_fs().context("the kernel has no BTF type information")?;
     let is_older = kernel_version() < ALONE_SINCE;
     let older = if is_older { older_tracepoints(object, &btf)? } else { Vec::new() };
@@ -64,13 +82,23 @@ pub(crate) fn load(
     let task_has_btf = u32::from(!is_older);
     loader.override_global("task_has_btf", &task_has_btf, true);
     for (switch, value) in switches {
-        loader.override_global(switch, value, true);
+        match value {
+            Value::Word(value) => loader.override_global(switch, value, true),
+            Value::Long(value) => loader.override_global(switch, value, true),
+        };
     }
     for (map, entries) in sizes {
         loader.map_max_entries(map, *entries);
     }
     let bpf = loader.load(object).context("the kernel refused to load the BPF programs")?;
     Ok((bpf, btf))
+}
+
+/// The object itself: it is kept compressed.
+fn inflated(object: &[u8]) -> Result<Vec<u8>> {
+    let mut inflated = Vec::new();
+    flate2::read::GzDecoder::new(object).read_to_end(&mut inflated).context("the BPF object is damaged")?;
+    Ok(inflated)
 }
 
 /// Returns the switches of tracepoints that have the queue as their first argument: stable kernels before 5.11 may have

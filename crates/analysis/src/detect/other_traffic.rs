@@ -112,9 +112,11 @@ fn named(step: &StepRecord, extra: f64) -> Option<Named> {
     // Those that did less than a twentieth of it are not worth a word.
     let worth = step.others.iter().filter(|other| other.bytes() * 20 >= all).take(3);
     Some(Named {
-        who: name.clone(),
+        who: format!("another program ({name})"),
         did: worth.map(did).collect::<Vec<_>>().join(", "),
-        advice: format!("Measure again while {name} is not running."),
+        advice: format!(
+            "Measure again while {name} is not running; `qd1 trace --comm {name}` shows what it does on the disk."
+        ),
     })
 }
 
@@ -198,7 +200,7 @@ mod tests {
         };
         record.steps[0].others = vec![other("re\u{1b}stic", 290 << 20), other("cron", 4096)];
         let found = &testing::run(detect, &record)[0];
-        assert!(found.title.starts_with("re") && !found.title.contains('\u{1b}'), "{}", found.title);
+        assert!(found.title.starts_with("another program (re") && !found.title.contains('\u{1b}'), "{}", found.title);
         assert!(found.evidence.ends_with("(pid 41) read 290 MiB"), "{}", found.evidence);
         record.steps[0].others = vec![other("cron", 4096)];
         let found = &testing::run(detect, &record)[0];

@@ -5,7 +5,9 @@
 //! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are reported as in common: the
 //! device or the machine stood still, not just one file. From 50 ms up it warns.
 //!
-//! It cannot distinguish a device that stalls from a machine that was not scheduled (`cpu_spoiled` reports that), and
+//! As root, where BPF is possible, the evidence includes how much of the time of the slowest operations the device had
+//! their requests. Otherwise it cannot distinguish a device that stalls from a machine that was not scheduled
+//! (`cpu_spoiled` reports that), and
 //! with few operations one stall raises p99 itself and so hides. This does not look for periods.
 
 use qd1_model::FindingId;
@@ -14,7 +16,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{base_finding, clock_of};
+use super::{base_finding, clock_of, percent};
 
 /// Multiple of p99 from which a latency is a stall.
 const TIMES_P99: f64 = 10.0;
@@ -86,6 +88,7 @@ fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
         })
         .collect();
     let more = if stalls.len() > LISTED { ", ..." } else { "" };
+    let device = in_device(step, has_stalled);
     let together = if common { "; reads and writes stood still together" } else { "" };
     let finding = Finding {
         step: step.name.clone(),
@@ -96,7 +99,7 @@ fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
             format_ns(worst as f64)
         ),
         evidence: format!(
-            "{}{more}; {}; {}{together}",
+            "{}{more}; {}; {}{together}{device}",
             listed.join(", "),
             p99s.join(", "),
             plural(events, "separate moment")
@@ -113,6 +116,22 @@ fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
     Some((worst, finding))
 }
 
+/// How much of the time of the slowest operations was in the device, if that was seen.
+fn in_device(step: &StepRecord, has_stalled: impl Fn(OpClass) -> bool) -> String {
+    let seen = step.streams.iter().filter(|stream| has_stalled(stream.class)).filter_map(|stream| stream.in_device);
+    match seen.reduce(|one, other| one.plus(&other)) {
+        Some(seen) if seen.lat_ns > 0 => {
+            let share = percent(seen.device_ns as f64 / seen.lat_ns as f64);
+            let slowest = match seen.operations {
+                1 => "slowest operation".to_owned(),
+                operations => format!("{operations} slowest operations"),
+            };
+            format!("; {share} of the time of the {slowest} was in the device")
+        }
+        _ => String::new(),
+    }
+}
+
 /// `1 operation`, `3 operations`.
 fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -122,7 +141,7 @@ fn plural(count: usize, what: &str) -> String {
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::record::Slow;
+    use qd1_model::record::{InDevice, Slow};
 
     #[test]
     fn stalls_are_listed_with_their_times() {
@@ -140,6 +159,19 @@ mod tests {
         let mut record = testing::record();
         record.steps[0].streams[0].slowest = vec![Slow { at_ns: 0, lat_ns: 900_000 }];
         assert_eq!(testing::run(detect, &record), []);
+    }
+
+    #[test]
+    fn where_the_slowest_operations_waited_is_said() {
+        let mut record = testing::record();
+        let stream = &mut record.steps[0].streams[0];
+        stream.slowest = vec![Slow { at_ns: 0, lat_ns: 900_000_000 }];
+        let evidence = |record: &Record| testing::run(detect, record)[0].evidence.clone();
+        assert!(!evidence(&record).contains("in the device"));
+        record.steps[0].streams[0].in_device =
+            Some(InDevice { operations: 1, lat_ns: 900_000_000, device_ns: 882_000_000 });
+        let said = evidence(&record);
+        assert!(said.ends_with("98 % of the time of the slowest operation was in the device"), "{said}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use qd1_model::requests::Op;
 use qd1_model::units::{Bytes, short_size};
 
+use super::Known;
 use super::load::Load;
 
 /// From this share on, requests of one size are the job's only size.
@@ -19,28 +20,70 @@ const PAUSES: f64 = 0.7;
 /// Most jobs.
 const JOBS_MAX: usize = 8;
 
-/// Returns a job file with a job for each part of `all`, which has the name of a program. The jobs
-/// run as long as the trace.
-pub(super) fn text(parts: &[(&str, &Load)], all: &Load, sees_device: bool) -> String {
+/// Below this share of reads, or of writes, they are left out.
+const FEW: f64 = 0.01;
+/// Most programs that are named as left out.
+const LEFT_OUT_MAX: usize = 3;
+
+/// Returns a job file with a job for each part of `all`, which has the name of a program. The jobs run as long as the
+/// trace. `left_out` are programs without a job.
+pub(super) fn text(parts: &[(&str, &Load)], left_out: &[&str], all: &Load, known: Known) -> String {
     let parts = &parts[..parts.len().min(JOBS_MAX)];
     if parts.is_empty() {
         return String::new();
     }
     let seconds = (all.span_ns() as f64 / 1e9).ceil().max(1.0);
-    let mut text = format!("[global]\nioengine=libaio\ndirect=1\ntime_based\nruntime={seconds:.0}\n");
-    for (name, load) in parts {
-        text.push('\n');
-        job(&mut text, name, load, all, sees_device);
+    let mut text = String::new();
+    if !left_out.is_empty() {
+        let names: Vec<String> = left_out.iter().take(LEFT_OUT_MAX).map(|name| plain(name)).collect();
+        let more = if left_out.len() > LEFT_OUT_MAX { ", ..." } else { "" };
+        let _ = writeln!(
+            text,
+            "# Left out, because they did little or belong to the filesystem: {}{more}",
+            names.join(", ")
+        );
+    }
+    if !known.syncs && all.writes_per_sync().is_some() {
+        text.push_str("# The syncs are guessed from the disk's flushes; --syscalls records them.\n");
+    }
+    if !known.device {
+        text.push_str("# How many requests were in flight is not known.\n");
+    }
+    let _ = writeln!(text, "[global]\nioengine=libaio\ndirect=1\ntime_based\nruntime={seconds:.0}");
+    for (number, (name, load)) in parts.iter().enumerate() {
+        // In a mixed job, fio syncs more often than `fsync` says.
+        let mixed = [Op::Read, Op::Write].map(|op| load.count(op) as f64 >= FEW * load.moves() as f64);
+        match mixed {
+            [true, true] if syncs(load, all).is_some() => {
+                for (of, part, share) in
+                    [("reads", [true, false], load.read_share()), ("writes", [false, true], 1.0 - load.read_share())]
+                {
+                    job(&mut text, &format!("{name}-{of}"), load, all, known, part);
+                    // Keeps their proportion.
+                    let _ = writeln!(text, "flow_id={}\nflow={:.0}", number + 1, (share * 100.0).clamp(1.0, 99.0));
+                }
+            }
+            mixed => job(&mut text, name, load, all, known, mixed),
+        }
     }
     text
 }
 
-fn job(text: &mut String, name: &str, load: &Load, all: &Load, sees_device: bool) {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
-    let name: String = name.chars().map(plain).collect();
-    let (read, sequential) = (load.read_share(), load.sequential_share());
+/// A name without what fio or a terminal may take for something else.
+fn plain(name: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
+    name.chars().map(letter).collect()
+}
+
+/// Writes for each sync. Kernel threads issue the flushes of others; without syncs, nothing says for whom.
+fn syncs(load: &Load, all: &Load) -> Option<f64> {
+    if all.has_syncs() { load.writes_per_sync() } else { all.writes_per_sync() }
+}
+
+/// The job of a program: its reads, its writes, or both.
+fn job(text: &mut String, name: &str, load: &Load, all: &Load, known: Known, [has_reads, has_writes]: [bool; 2]) {
+    let sequential = load.sequential_share();
     let is_random = sequential < SEQUENTIAL;
-    let (has_reads, has_writes) = (load.count(Op::Read) > 0, load.count(Op::Write) > 0);
     let rw = match (has_reads, has_writes, is_random) {
         (true, true, true) => "randrw",
         (true, true, false) => "rw",
@@ -49,9 +92,9 @@ fn job(text: &mut String, name: &str, load: &Load, all: &Load, sees_device: bool
         (false, _, true) => "randwrite",
         (false, _, false) => "write",
     };
-    let _ = writeln!(text, "[{}]\nrw={rw}", if name.is_empty() { "trace" } else { &name });
+    let _ = writeln!(text, "\n[{}]\nrw={rw}", if name.is_empty() { "trace".to_owned() } else { plain(name) });
     if has_reads && has_writes {
-        let _ = writeln!(text, "rwmixread={:.0}", read * 100.0);
+        let _ = writeln!(text, "rwmixread={:.0}", load.read_share() * 100.0);
     }
     if is_random && sequential > RANDOM {
         let _ = writeln!(text, "percentage_random={:.0}", (1.0 - sequential) * 100.0);
@@ -63,20 +106,24 @@ fn job(text: &mut String, name: &str, load: &Load, all: &Load, sees_device: bool
     push_sizes(text, load, has_reads, has_writes);
     let largest =
         [Op::Read, Op::Write].iter().flat_map(|op| load.sizes(*op)).map(|(size, _)| size).max().unwrap_or(4096);
-    // At least as large as one request, in whole MiB.
-    let touched = if is_random { load.file_bytes() } else { load.touched_bytes() };
+    // At least as large as one request, in whole MiB. Hashed positions have no meaningful range.
+    let touched = if is_random && known.positions { load.file_bytes() } else { load.touched_bytes() };
     let size = touched.max(u64::from(largest)).max(1 << 20).div_ceil(1 << 20);
     let _ = writeln!(text, "size={size}m");
-    let depth = load.depth().filter(|_| sees_device);
-    let iodepth = depth.map_or(1, |depth| depth.mean.round().max(depth.p50 as f64).max(1.0) as u64);
+    let depth = load.depth().filter(|_| known.device);
+    let share = match (has_reads, has_writes) {
+        (true, true) => 1.0,
+        (true, false) => load.read_share(),
+        _ => 1.0 - load.read_share(),
+    };
+    let iodepth = depth.map_or(1, |depth| ((depth.mean.max(depth.p50 as f64) * share).round() as u64).max(1));
     let _ = writeln!(text, "iodepth={iodepth}");
-    // Kernel threads issue the flushes of others; without syncs, nothing says for whom.
-    let syncs = if all.has_syncs() { load.writes_per_sync() } else { all.writes_per_sync() };
-    if let Some(writes) = syncs.filter(|_| has_writes) {
+    let syncs = syncs(load, all).filter(|_| has_writes);
+    if let Some(writes) = syncs {
         let _ = writeln!(text, "fsync={:.0}", writes.round().max(1.0));
     }
     if depth.is_none_or(|depth| depth.mean < PAUSES) {
-        push_rate(text, load, has_reads, has_writes);
+        push_rate(text, load, has_reads, has_writes, syncs.is_some());
     }
 }
 
@@ -92,7 +139,8 @@ fn push_sizes(text: &mut String, load: &Load, has_reads: bool, has_writes: bool)
         sizes.truncate(SPLIT_MAX);
         sizes
     };
-    let (reads, writes) = (of(Op::Read), of(Op::Write));
+    let reads = if has_reads { of(Op::Read) } else { Vec::new() };
+    let writes = if has_writes { of(Op::Write) } else { Vec::new() };
     let size = |bytes: u32| short_size(Bytes(u64::from(bytes)));
     if reads.len() <= 1 && writes.len() <= 1 {
         let one = |sizes: &[(u32, u64)]| sizes.first().map(|(bytes, _)| size(*bytes));
@@ -112,7 +160,7 @@ fn push_sizes(text: &mut String, load: &Load, has_reads: bool, has_writes: bool)
             // The last takes what is left, so that they add up to 100.
             let share = match at + 1 == sizes.len() {
                 true => left,
-                false => ((*count as f64 / all as f64 * 100.0).round() as u64).clamp(1, left),
+                false => ((*count as f64 / all as f64 * 100.0).round() as u64).max(1).min(left),
             };
             left -= share;
             if share > 0 {
@@ -130,7 +178,7 @@ fn push_sizes(text: &mut String, load: &Load, has_reads: bool, has_writes: bool)
 }
 
 /// The rate, where there are pauses between requests; independent arrivals where they look so.
-fn push_rate(text: &mut String, load: &Load, has_reads: bool, has_writes: bool) {
+fn push_rate(text: &mut String, load: &Load, has_reads: bool, has_writes: bool, has_syncs: bool) {
     let seconds = load.span_ns() as f64 / 1e9;
     let rate = |op: Op| (load.count(op) as f64 / seconds).round().max(1.0);
     if seconds <= 0.0 || load.moves() < 2 {
@@ -142,7 +190,8 @@ fn push_rate(text: &mut String, load: &Load, has_reads: bool, has_writes: bool) 
         _ => format!("{:.0}", rate(Op::Write)),
     };
     let _ = writeln!(text, "rate_iops={rates}");
-    if load.arrivals().is_some_and(|arrivals| arrivals.variation > 0.7) {
+    // fio 3.33 crashes with both in a mixed job.
+    if !has_syncs && load.arrivals().is_some_and(|arrivals| arrivals.variation > 0.7) {
         let _ = writeln!(text, "rate_process=poisson");
     }
 }

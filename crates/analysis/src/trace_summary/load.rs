@@ -167,6 +167,11 @@ impl Load {
         self.count(Op::Read) + self.count(Op::Write)
     }
 
+    /// Bytes of reads and writes.
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.bytes(Op::Read) + self.bytes(Op::Write)
+    }
+
     pub(super) fn read_share(&self) -> f64 {
         self.count(Op::Read) as f64 / self.moves().max(1) as f64
     }
@@ -233,10 +238,10 @@ impl Load {
     }
 
     /// Returns what is compared with a suite's step; `None` if nothing was read or written.
-    pub(super) fn shape(&self, sees_device: bool) -> Option<Shape> {
+    pub(super) fn shape(&self) -> Option<Shape> {
         let moved = [Op::Read, Op::Write].map(|op| self.sizes(op)).concat();
         let bs = moved.iter().max_by_key(|(_, count)| *count)?.0;
-        let depth = self.depth().filter(|_| sees_device).map_or(1.0, |depth| depth.mean.max(1.0));
+        let depth = self.depth().map_or(1.0, |depth| depth.mean.max(1.0));
         Some(Shape {
             read_share: self.read_share(),
             random_share: 1.0 - self.sequential_share(),
@@ -249,7 +254,7 @@ impl Load {
     pub(super) fn summary(&self, sees_device: bool) -> LoadSummary {
         LoadSummary {
             requests: self.requests(),
-            bytes: self.bytes(Op::Read) + self.bytes(Op::Write),
+            bytes: self.moved_bytes(),
             read_share: self.read_share(),
             sequential_share: self.sequential_share(),
             reread_share: self.read.again_share(),

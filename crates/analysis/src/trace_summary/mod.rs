@@ -18,6 +18,21 @@ use qd1_model::trace_summary::{FileSummary, ProgramSummary, Resemblance, SyncSum
 
 use load::{Load, times};
 
+/// What a trace knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// How long requests waited before the device got them.
+    pub queue: bool,
+    /// How long the device took.
+    pub device: bool,
+    /// Which programs made files durable.
+    pub syncs: bool,
+    /// Real positions, not hashes.
+    pub positions: bool,
+    /// Files instead of programs: devices are files.
+    pub files: bool,
+}
+
 /// Requests that are sorted by arrival at a time.
 const WINDOW: usize = 65_536;
 /// Most programs, files and calls that are told apart; further ones are counted as "others".
@@ -48,26 +63,20 @@ struct Calls {
 
 /// A summary in the making.
 pub struct Summarizer {
-    sees_device: bool,
-    sees_queue: bool,
+    known: Known,
     window: Vec<Request>,
     all: Load,
     programs: HashMap<String, Program>,
     calls: HashMap<&'static str, Calls>,
     files: HashMap<(u32, u32), FileSummary>,
-    /// Whether files are told apart: in an iolog, each has a device number of its own.
-    has_files: bool,
 }
 
 impl Summarizer {
-    /// Begins a summary of a trace in which times in the queue and in the device are known or not, and in which devices
-    /// are files or not.
+    /// Begins a summary of a trace.
     #[must_use]
-    pub fn new(sees_queue: bool, sees_device: bool, has_files: bool) -> Self {
+    pub fn new(known: Known) -> Self {
         Self {
-            sees_device,
-            sees_queue,
-            has_files,
+            known,
             window: Vec::with_capacity(WINDOW),
             all: Load::default(),
             programs: HashMap::new(),
@@ -108,7 +117,7 @@ impl Summarizer {
         window.sort_by_key(|request| (arrived_ns(request), request.complete_ns));
         for request in &window {
             let is_sequential = self.all.push(request);
-            if self.has_files {
+            if self.known.files {
                 self.count_file(request);
                 continue;
             }
@@ -141,7 +150,7 @@ impl Summarizer {
     pub fn end(mut self, file_name: impl Fn((u32, u32)) -> String, steps: Vec<Resemblance>) -> TraceSummary {
         self.sort();
         let span_ns = self.all.span_ns();
-        let shape = self.all.shape(self.sees_device);
+        let shape = if self.known.device { self.all.shape() } else { None };
         let fio_job = self.fio_job();
         let mut files: Vec<FileSummary> =
             self.files.drain().map(|(device, file)| FileSummary { name: file_name(device), ..file }).collect();
@@ -149,10 +158,11 @@ impl Summarizer {
         files.truncate(SHOWN_MAX);
         TraceSummary {
             span_ns,
-            sees_queue: self.sees_queue,
-            sees_device: self.sees_device,
-            all: self.all.summary(self.sees_device),
-            operations: self.all.operations(self.sees_queue, self.sees_device),
+            sees_queue: self.known.queue,
+            sees_device: self.known.device,
+            sees_syncs: self.known.syncs,
+            all: self.all.summary(self.known.device),
+            operations: self.all.operations(self.known.queue, self.known.device),
             syncs: self.syncs(),
             programs: self.programs(),
             files,
@@ -189,7 +199,7 @@ impl Summarizer {
                 sequential_share: program.load.sequential_share(),
                 syncs: program.syncs,
                 sync_ns: program.sync_ns,
-                p99_ns: (self.sees_device && program.took.count() > 0).then(|| program.took.quantile(0.99)),
+                p99_ns: (self.known.device && program.took.count() > 0).then(|| program.took.quantile(0.99)),
             })
             .collect();
         let weight = |program: &ProgramSummary| program.requests + program.syncs;
@@ -199,18 +209,25 @@ impl Summarizer {
     }
 
     fn fio_job(&self) -> String {
-        let least = self.all.requests() / 20;
+        let (requests, bytes) = (self.all.moves(), self.all.moved_bytes());
+        let is_large = |load: &Load| load.moves() * 20 >= requests || load.moved_bytes() * 20 >= bytes;
         let mut parts: Vec<(&str, &Load)> = self
             .programs
             .iter()
-            .filter(|(_, program)| program.load.moves() > least)
+            .filter(|(_, program)| program.load.moves() > 0)
             .map(|(name, program)| (name.as_str(), &program.load))
             .collect();
         parts.sort_by(|one, other| other.1.moves().cmp(&one.1.moves()).then_with(|| one.0.cmp(other.0)));
-        if parts.is_empty() && self.all.moves() > 0 {
+        // A filesystem's journal belongs to those who sync.
+        let is_journal = |name: &str| name.starts_with("jbd2/");
+        let has_others = parts.iter().any(|(name, load)| !is_journal(name) && is_large(load));
+        let is_left_out = |(name, load): &(&str, &Load)| has_others && is_journal(name) || !is_large(load);
+        let left_out: Vec<&str> = parts.iter().filter(|part| is_left_out(part)).map(|(name, _)| *name).collect();
+        parts.retain(|part| !is_left_out(part));
+        if parts.is_empty() && requests > 0 {
             parts.push(("trace", &self.all));
         }
-        fio_job::text(&parts, &self.all, self.sees_device)
+        fio_job::text(&parts, &left_out, &self.all, self.known)
     }
 }
 

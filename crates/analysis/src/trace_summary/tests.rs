@@ -31,7 +31,8 @@ fn request(op: Op, arrived_us: u64, device_us: u64, sector: u64, bytes: u32, ask
 /// Summarises requests in the order of their completion, with steps of two suites.
 fn summary(mut requests: Vec<Request>, syncs: &[Sync]) -> TraceSummary {
     requests.sort_by_key(|request| request.complete_ns);
-    let mut summarizer = Summarizer::new(true, true, false);
+    let mut summarizer =
+        Summarizer::new(Known { queue: true, device: true, syncs: !syncs.is_empty(), positions: true, files: false });
     requests.iter().for_each(|request| summarizer.push(request));
     syncs.iter().for_each(|sync| summarizer.push_sync(sync));
     let step = |name: &str, read_share, random_share, bs, depth, writes_per_sync| Resemblance {
@@ -116,6 +117,52 @@ fn repeated_blocks_sizes_and_programs_are_counted() {
         "{}",
         found.fio_job
     );
+}
+
+/// Each of these made a job that crashed fio, or this program, or that was not the load.
+#[test]
+fn jobs_are_those_of_the_load() {
+    let mixed = |at: u64| {
+        let op = if at % 10 < 7 { Op::Read } else { Op::Write };
+        let burst = at / 10 * 10_000 + at % 10;
+        request(op, burst, 50, (at * 7919 % 100_000) * 8, 4096, asker("db", 1))
+    };
+    let sync = |at: u64| Sync { took_ns: 1000, ..sync_at(at * 50_000) };
+    let syncs: Vec<Sync> = (0..100).map(sync).collect();
+    let journal = (0..200).map(|at| request(Op::Write, at * 1000, 20, 1 << 30, 4096, asker("jbd2/vda1-8", 9)));
+    let requests: Vec<Request> = (0..2000).map(mixed).chain(journal).collect();
+    let job = summary(requests, &syncs).fio_job;
+    assert!(job.contains("[db-reads]\nrw=randread\n") && job.contains("[db-writes]\nrw=randwrite\n"), "{job}");
+    let writes = job.split_once("[db-writes]").unwrap().1;
+    assert!(writes.contains("fsync=6\n") && !writes.contains("poisson") && !job.contains("[jbd2"), "{job}");
+    assert!(job.starts_with("# Left out, because they did little or belong to the filesystem: jbd2_vda1-8\n"), "{job}");
+    // Sizes whose shares add up to more than 100 when rounded, and two reads among a thousand writes.
+    let sizes = [4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 12, 12, 12, 12, 12, 16, 20, 24, 28, 32];
+    let odd = |at: u64| {
+        let bytes = sizes[at as usize % sizes.len()] * 1024;
+        let op = if at % 500 == 3 { Op::Read } else { Op::Write };
+        request(op, at * 100, 90, (at * 7919 % 100_000) * 8, bytes, asker("odd", 1))
+    };
+    let job = summary((0..1000).map(odd).collect(), &[]).fio_job;
+    assert!(job.contains("rw=randwrite\n") && !job.contains("rwmixread"), "{job}");
+    let split = job.split_once("bssplit=").unwrap().1.lines().next().unwrap();
+    let shares: u64 = split.split(':').map(|part| part.split_once('/').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(shares, 100, "{job}");
+}
+
+fn sync_at(end_us: u64) -> Sync {
+    Sync {
+        complete_ns: end_us * 1000,
+        took_ns: 350_000,
+        run_delay_ns: 0,
+        inode: 5,
+        bytes: 0,
+        device: (7, 0),
+        call: "fdatasync",
+        blkcg: 0,
+        asker: asker("db", 7),
+        errno: 0,
+    }
 }
 
 #[test]

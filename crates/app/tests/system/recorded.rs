@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use qd1_lab::Loop;
 use serde_json::Value;
@@ -76,6 +76,25 @@ fn a_load_is_found_again_in_the_file_and_in_the_job_made_from_it() {
     assert!(shape(&found).iter().zip(again).all(|(one, other)| (one - other).abs() < 0.1), "{found} {again:?}");
 }
 
+/// Requests that are completed before the trace is set up must not come before its beginning.
+#[test]
+fn a_trace_that_begins_under_load_lasts_as_long_as_it_did() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let place = Place::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let target = format!("--filename={}", disk.path());
+    let load = ["--name=load", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=16"];
+    let mut fio = Command::new("fio");
+    let mut fio = fio.args(load).args(["--time_based", "--runtime=60", &target]).stdout(Stdio::null()).spawn().unwrap();
+    let before = qd1_lab::clock::now();
+    record(&disk, file.path(), &["--count", "20000"], || {});
+    let most = before.elapsed();
+    fio.kill().unwrap();
+    fio.wait().unwrap();
+    let span_ns = int(&summary(&place, file.path())["span_ns"]);
+    assert!(u128::from(span_ns) <= most.as_nanos(), "{span_ns}");
+}
+
 #[test]
 fn a_recorded_trace_shows_what_was_seen_and_a_cut_one_what_is_left() {
     let disk = or_skip!(Loop::new(64 << 20, &[]));
@@ -100,6 +119,16 @@ fn a_recorded_trace_shows_what_was_seen_and_a_cut_one_what_is_left() {
     assert!(objects[1]["disk"].as_str().unwrap().starts_with("loop"), "{}", objects[1]);
     let csv = said(&play(&file, &["--format", "csv", "--op", "write"]).stdout);
     assert_eq!(csv.lines().count(), 1, "{csv}");
+    // Without names, later; the input is not overwritten.
+    let again = dir.path().join("again.trace");
+    let output = play(&file, &["--record", again.to_str().unwrap(), "--hash"]);
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let requests = |file: &Path| int(&summary(&place, file)["all"]["requests"]);
+    assert_eq!(requests(&again), requests(&file));
+    let output = play(&file, &["--record", file.to_str().unwrap()]);
+    assert!(output.status.code() == Some(2) && said(&output.stderr).contains("is read"), "{}", said(&output.stderr));
+    let output = place.command(&["trace", file.to_str().unwrap()]).output().unwrap();
+    assert!(said(&output.stderr).contains("is a recorded trace; --play"), "{}", said(&output.stderr));
     // A file that ends in the middle.
     let whole = fs::read(&file).unwrap();
     let cut = dir.path().join("cut.trace");

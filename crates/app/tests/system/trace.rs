@@ -207,5 +207,5 @@ fn a_check_names_who_else_used_the_disk() {
     assert!(!others.as_array().unwrap().iter().any(own), "{others}");
     let findings = report["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["id"] == "other_traffic").expect("a finding");
-    assert!(found["title"].as_str().unwrap().starts_with("neighbour used the device"), "{found}");
+    assert!(found["title"].as_str().unwrap().starts_with("another program (neighbour) used the device"), "{found}");
 }

@@ -4,5 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod in_device;
 mod laws;
 mod syncs;

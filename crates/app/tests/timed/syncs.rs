@@ -14,14 +14,14 @@ use crate::common::{in_group, or_skip, traced};
 use qd1_lab::{Loop, Mounted, Throttle, tool};
 
 /// An ext4 filesystem on a loop device. Fields are dropped in this order.
-struct Ext4 {
-    mounted: Mounted,
+pub(crate) struct Ext4 {
+    pub(crate) mounted: Mounted,
     _disk: Option<Disk>,
 }
 
 impl Ext4 {
     /// On a file of a simulated disk, with direct I/O.
-    fn simulated(scenario: Scenario) -> Result<Self, String> {
+    pub(crate) fn simulated(scenario: Scenario) -> Result<Self, String> {
         let disk = Disk::new(scenario)?;
         let file = disk.place.dir().join("image");
         File::create(&file).unwrap().set_len(512 << 20).unwrap();
@@ -31,11 +31,11 @@ impl Ext4 {
     }
 
     /// In memory.
-    fn quick() -> Result<Self, String> {
+    pub(crate) fn quick() -> Result<Self, String> {
         Ok(Self { mounted: Mounted::new(Loop::ext4(512 << 20)?, "defaults")?, _disk: None })
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.mounted.path()
     }
 

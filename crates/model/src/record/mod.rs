@@ -294,6 +294,34 @@ pub struct Stream {
     /// How long slow operations waited for a processor; absent if that was not examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<ProcessorWaits>,
+    /// How long the device had the requests of the slowest operations; absent if that was not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_device: Option<InDevice>,
+}
+
+/// The slowest operations of each visit that took at least half a millisecond, and how much of that time the device had
+/// a slow request of their kind that began and ended within them. The rest of the time they waited for something else:
+/// the scheduler, a limit, a lock, a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InDevice {
+    /// Operations.
+    pub operations: u64,
+    /// Their latencies together, ns.
+    pub lat_ns: u64,
+    /// Time in the device, ns.
+    pub device_ns: u64,
+}
+
+impl InDevice {
+    /// Returns both together.
+    #[must_use]
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            operations: self.operations.saturating_add(other.operations),
+            lat_ns: self.lat_ns.saturating_add(other.lat_ns),
+            device_ns: self.device_ns.saturating_add(other.device_ns),
+        }
+    }
 }
 
 /// What the operations of a stream spent their time on, individually: from the thread's clock and `schedstat`, read

@@ -109,6 +109,7 @@ impl Stream {
             sync_part: None,
             slowest: Vec::new(),
             waits: None,
+            in_device: None,
         }
     }
 
@@ -122,6 +123,10 @@ impl Stream {
         mine.waits = match (mine.waits.take(), &self.waits) {
             (Some(before), Some(now)) => Some(before.plus(mine, now, &self)),
             _ => None,
+        };
+        mine.in_device = match (mine.in_device, self.in_device) {
+            (Some(before), Some(now)) => Some(before.plus(&now)),
+            (before, now) => before.or(now),
         };
         mine.lat.merge(&self.lat);
         for (mine, other) in [

@@ -67,7 +67,7 @@ pub(super) fn rule(parent: &str, field: &str) -> Rule {
         ("environment", "virtualization" | "vendor" | "cpu_governor" | "cgroup_io_limits[]") | ("clock", "source") => {
             If(is_plain, "<redacted>")
         }
-        ("others", "comm") => Mark("another program"),
+        ("others", "comm") => Mark("<program>"),
         ("devices", "name") => If(is_device, "<device>"),
         ("devices", "number" | "kind" | "transport" | "scheduler" | "write_cache") => If(is_plain, "<redacted>"),
         ("devices" | "nvme", "model") => Part(words_of_model, "<model>"),

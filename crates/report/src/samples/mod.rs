@@ -251,6 +251,7 @@ fn step_record(step: &Step) -> StepRecord {
             sync_part: None,
             slowest: vec![],
             waits: None,
+            in_device: None,
         }
     });
     StepRecord {

@@ -59,7 +59,7 @@ pub(super) fn encode(entries: &[Entry], begin_ns: u64) -> Vec<u8> {
     put(&mut to, syncs.len() as u64);
     let mut last_ns = begin_ns;
     for (sync, split) in syncs {
-        put_sync(&mut to, sync, split, &mut last_ns);
+        put_sync(&mut to, sync, split, begin_ns, &mut last_ns);
     }
     to
 }
@@ -83,7 +83,9 @@ fn put_requests(to: &mut Vec<u8>, requests: &[&Request], begin_ns: u64) {
         ends.resize(classes.values.len(), 0);
         put(who, askers.place(request.asker));
         put(class, place);
-        put_signed(times, request.complete_ns.wrapping_sub(last_ns).cast_signed());
+        // Two clocks may differ by some microseconds.
+        let complete_ns = request.complete_ns.max(begin_ns);
+        put_signed(times, complete_ns.wrapping_sub(last_ns).cast_signed());
         if let Some(queue_ns) = request.queue_ns {
             put(queue, queue_ns);
         }
@@ -91,7 +93,7 @@ fn put_requests(to: &mut Vec<u8>, requests: &[&Request], begin_ns: u64) {
         put(sizes, u64::from(request.bytes));
         jumps.push(request.sector.wrapping_sub(ends[place as usize]).cast_signed());
         ends[place as usize] = request.sector.wrapping_add(u64::from(request.bytes) / 512);
-        last_ns = request.complete_ns;
+        last_ns = complete_ns;
     }
     // Positions are usually multiples of a filesystem's block.
     let shift = jumps.iter().map(|jump| jump.trailing_zeros()).min().unwrap_or(0).min(16);
@@ -118,9 +120,10 @@ fn put_asker(to: &mut Vec<u8>, asker: &Asker) {
     to.extend_from_slice(name);
 }
 
-fn put_sync(to: &mut Vec<u8>, sync: &Sync, split: &Split, last_ns: &mut u64) {
-    put_signed(to, sync.complete_ns.wrapping_sub(*last_ns).cast_signed());
-    *last_ns = sync.complete_ns;
+fn put_sync(to: &mut Vec<u8>, sync: &Sync, split: &Split, begin_ns: u64, last_ns: &mut u64) {
+    let complete_ns = sync.complete_ns.max(begin_ns);
+    put_signed(to, complete_ns.wrapping_sub(*last_ns).cast_signed());
+    *last_ns = complete_ns;
     let call = Sync::CALLS.iter().position(|name| *name == sync.call).unwrap_or(Sync::CALLS.len() - 1);
     for value in [sync.took_ns, sync.run_delay_ns, sync.inode, call as u64] {
         put(to, value);

@@ -26,6 +26,12 @@ const MAGIC: &[u8; 8] = b"qd1trace";
 /// Version of the format. A reader refuses a later one.
 const VERSION: u32 = 1;
 
+/// Whether something begins as a compact file does.
+pub fn is_one(mut from: impl std::io::Read) -> bool {
+    let mut head = [0; MAGIC.len()];
+    from.read_exact(&mut head).is_ok() && head == *MAGIC
+}
+
 /// How a trace was recorded: the first block of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

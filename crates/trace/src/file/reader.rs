@@ -32,12 +32,12 @@ impl<R: Read> Reader<R> {
     /// If the file is not a compact file, or was written by a later version, or is damaged there.
     pub(super) fn new(mut from: R) -> Result<(Self, About)> {
         let mut head = [0; MAGIC.len() + 4];
-        from.read_exact(&mut head).context("it is too short")?;
+        ensure!(from.read_exact(&mut head).is_ok(), "it is cut off within its first {} bytes", MAGIC.len() + 4);
         let version = u32::from_le_bytes(head[MAGIC.len()..].try_into().expect("four bytes"));
         ensure!(head.starts_with(MAGIC), "it is not a recorded trace");
         ensure!(version <= VERSION, "it has version {version} of the format, and this qd1 reads up to {VERSION}");
         let Some((BlockKind::About, contents, length)) = block::read(&mut from)? else {
-            bail!("it does not say how it was recorded");
+            bail!("it is cut off after its first bytes");
         };
         let about = serde_json::from_slice(&contents).context("its first block is invalid")?;
         let read = head.len() as u64 + length;

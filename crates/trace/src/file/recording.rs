@@ -126,6 +126,6 @@ impl<R: BufRead> Iterator for Recording<R> {
 }
 
 fn only<R>(mut inputs: Vec<R>) -> Result<R> {
-    ensure!(inputs.len() == 1, "only blktrace has several files for one trace");
+    ensure!(inputs.len() == 1, "give one file at a time; only blktrace has several files for one trace");
     Ok(inputs.remove(0))
 }

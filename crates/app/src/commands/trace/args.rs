@@ -16,7 +16,7 @@ Examples:
   qd1 trace vda --op sync --min-lat 10ms   why fsyncs are slow
   qd1 trace vda --slow 50ms                what happens around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
-  qd1 trace vda --runtime 60s --record vda.trace
+  qd1 trace vda --syscalls --runtime 60s --record vda.trace
   qd1 trace summary vda.trace              what the load was, as a fio job
 
 Columns: QUE is the time in the scheduler and the queue before the device got
@@ -74,11 +74,11 @@ pub(crate) struct TraceArgs {
     /// Write a compact file instead of lines
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json"])]
     pub(super) record: Option<PathBuf>,
-    /// With --record: replace names and positions by hashes
+    /// With --record: hash the names of programs, and positions; disks, process ids and times stay
     #[arg(long, requires = "record")]
     pub(super) hash: bool,
-    /// Show a recorded trace: a file of --record, blktrace's files, fio's iolog
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["target", "record", "runtime", "cgroup"])]
+    /// Show a recorded trace instead (of --record, blktrace or fio's iolog), or with --record, a part of it
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["target", "runtime", "cgroup"])]
     pub(super) play: Vec<PathBuf>,
     /// Print no summary on stderr
     #[arg(long, short)]
@@ -97,8 +97,9 @@ pub(crate) enum TraceCommand {
 
 const SUMMARY_EXAMPLE: &str = "\
 Examples:
-  qd1 trace vda --runtime 60s --record vda.trace
+  qd1 trace vda --syscalls --runtime 60s --record vda.trace
   qd1 trace summary vda.trace
+  qd1 trace summary --fio vda.trace > load.fio
   qd1 trace summary sda.blktrace.*
 
 Exit codes: 0 done; 2 usage error, or not a trace; 5 it cannot be read.";

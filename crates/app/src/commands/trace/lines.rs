@@ -26,6 +26,8 @@ pub(super) struct Lines<'a> {
     opened: Vec<String>,
     /// Last timestamp in the iolog, us.
     last_us: u64,
+    /// Whether the time in the device is known.
+    sees_device: bool,
 }
 
 /// The first JSON object.
@@ -58,7 +60,8 @@ struct RequestLine<'a> {
     bytes: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_ns: Option<u64>,
-    device_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_ns: Option<u64>,
     errno: u32,
 }
 
@@ -92,12 +95,26 @@ fn disk_name<'a>(
 
 impl<'a> Lines<'a> {
     pub(super) fn new(form: Format, machine: Option<&'a Machine>, begin_ns: u64, has_syncs: bool) -> Self {
-        Self { form, machine, begin_ns, has_syncs, names: HashMap::new(), opened: Vec::new(), last_us: 0 }
+        Self {
+            form,
+            machine,
+            begin_ns,
+            has_syncs,
+            names: HashMap::new(),
+            opened: Vec::new(),
+            last_us: 0,
+            sees_device: true,
+        }
+    }
+
+    /// Formats lines of a recorded trace, which names its disks, and may not know how long the device took.
+    pub(super) fn recorded(form: Format, has_syncs: bool, sees_device: bool) -> Self {
+        Self { sees_device, ..Self::new(form, None, 0, has_syncs) }
     }
 
     /// Gives a disk its name.
-    pub(super) fn name(&mut self, device: (u32, u32), name: impl FnOnce() -> String) {
-        self.names.entry(device).or_insert_with(name);
+    pub(super) fn name(&mut self, device: (u32, u32), name: &str) {
+        self.names.insert(device, name.to_owned());
     }
 
     /// Returns the header.
@@ -160,7 +177,11 @@ impl<'a> Lines<'a> {
                     None => text.push_str("      -"),
                 }
                 text.push(' ');
-                push_ms(text, event.device_ns, 7);
+                if self.sees_device {
+                    push_ms(text, event.device_ns, 7);
+                } else {
+                    text.push_str("      -");
+                }
                 text.push_str(if event.errno == 0 { "\n" } else { " FAILED\n" });
             }
             Format::Ndjson => {
@@ -176,19 +197,19 @@ impl<'a> Lines<'a> {
                     sector,
                     bytes: event.bytes,
                     queue_ns: event.queue_ns,
-                    device_ns: event.device_ns,
+                    device_ns: self.sees_device.then_some(event.device_ns),
                     errno: event.errno,
                 });
             }
             Format::Csv => {
                 let queue = event.queue_ns.map_or_else(String::new, |ns| ns.to_string());
+                let device = if self.sees_device { event.device_ns.to_string() } else { String::new() };
                 push_csv_who(text, complete_ns, &event.asker, disk);
                 let _ = write!(
                     text,
-                    "{},{letters},{sector},{},{queue},{},{}",
+                    "{},{letters},{sector},{},{queue},{device},{}",
                     event.op().name(),
                     event.bytes,
-                    event.device_ns,
                     event.errno
                 );
                 text.push_str(if self.has_syncs { syncs::CSV_NONE } else { "" });

@@ -35,7 +35,7 @@ use crate::signals::Signals;
 use crate::stream::has_hung_up;
 use args::{Filter, Format, TraceCommand, Wanted};
 use lines::Lines;
-use recorder::Recorder;
+use recorder::{Recorder, names_of};
 use shown::Shown;
 use sink::Sink;
 use slow::Around;
@@ -56,6 +56,12 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     if args.op == [Wanted::Syncs] && !args.json && args.format == Format::Iolog {
         return Err(Problem::usage("--format iolog cannot hold syncs; omit --op sync or use --format csv").into());
     }
+    if let Some(path) = args.target.as_deref().filter(|path| play::is_recorded(path)) {
+        let shown = printable(&path.to_string_lossy()).into_owned();
+        let message =
+            format!("{shown} is a recorded trace; --play {shown} shows it, `qd1 trace summary` summarises it");
+        return Err(Problem::usage(message).into());
+    }
     let machine = Machine::new();
     let disk = args.target.as_deref().map(|target| disk(&machine, target, args.has_syncs())).transpose()?;
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
@@ -63,10 +69,15 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
     let mut recorder = args.record.as_deref().map(|path| Recorder::check(path, args.hash)).transpose()?;
     let recorded = disk.as_ref().map_or(Of::All, |disk| disk.1);
+    // Before the capture: the first requests may be completed before it is set up.
+    let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(recorded, args.has_syncs()).map_err(|error| not_allowed(&error))?;
-    let (begin_ns, sees_start) = (clock::now_ns(), capture.sees_start());
+    let sees_start = capture.sees_start();
     let sink = match recorder.take() {
-        Some(recorder) => Sink::File(Box::new(recorder.begin(of, begin_ns, &machine, sees_start, args.has_syncs())?)),
+        Some(recorder) => {
+            let about = Recorder::about(of, sees_start, args.has_syncs());
+            Sink::File(Box::new(recorder.begin(about, begin_ns, names_of(&machine))?))
+        }
         None => Sink::lines(Lines::new(args.format(), Some(&machine), begin_ns, args.has_syncs()), sees_start),
     };
     let mut shown = Shown::new(Filter { args, cgroup }, sink);
@@ -150,6 +161,9 @@ fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: boo
 /// What was written to a file, and how to read it.
 fn wrote(path: &Path, count: u64, bytes: u64) -> String {
     let shown = printable(&path.to_string_lossy()).into_owned();
+    if count == 0 {
+        return format!("nothing was recorded in {shown}: no request or sync was selected");
+    }
     format!(
         "wrote {} entries to {shown}, {:.1} bytes each; `qd1 trace summary {shown}` summarises them",
         thousands(count),

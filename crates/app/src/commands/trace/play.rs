@@ -1,8 +1,10 @@
 //! `--play`: shows a recorded trace as if it were captured now.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -10,13 +12,15 @@ use anyhow::Result;
 use qd1_model::{Problem, printable};
 use qd1_report::thousands;
 use qd1_system::source;
-use qd1_trace::file::{Ending, Recording};
+use qd1_trace::file::{About, Ending, Recording, is_one};
 use qd1_trace::{Counts, Entry};
 
 use super::args::{Filter, TraceArgs};
 use super::lines::Lines;
+use super::recorder::{Names, Recorder};
 use super::shown::Shown;
 use super::sink::Sink;
+use super::wrote;
 use crate::message;
 use crate::signals::Signals;
 
@@ -37,6 +41,11 @@ pub(super) fn open(files: &[PathBuf]) -> Result<Recording<BufReader<File>>> {
     Recording::open(inputs).map_err(|error| Problem::usage(format!("{}: {error:#}", name(files))).into())
 }
 
+/// Whether a path leads to a file of `--record`.
+pub(super) fn is_recorded(path: &Path) -> bool {
+    path.is_file() && source::open(path, KIND).is_ok_and(|file| is_one(file))
+}
+
 /// The files, as messages name them.
 pub(super) fn name(files: &[PathBuf]) -> String {
     let first = files.first().map_or_else(String::new, |path| printable(&path.to_string_lossy()).into_owned());
@@ -46,10 +55,9 @@ pub(super) fn name(files: &[PathBuf]) -> String {
 /// Prints how a trace ended, if something is missing.
 pub(super) fn report_ending(name: &str, ending: &Ending) {
     match ending {
-        Ending::Whole(Counts { lost, unseen, .. }) if lost + unseen > 0 => message::print(format_args!(
-            "qd1: {name}: {} requests were lost while it was recorded, {} not seen from start to end",
-            thousands(*lost),
-            thousands(*unseen)
+        Ending::Whole(Counts { lost, .. }) if *lost > 0 => message::print(format_args!(
+            "qd1: {name}: {} requests are missing, because they came too fast to be recorded",
+            thousands(*lost)
         )),
         Ending::Incomplete { why, read } => {
             message::print(format_args!("qd1: {name}: read up to byte {read}: {}", printable(why)));
@@ -66,8 +74,18 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let mut recording = open(&args.play)?;
     let signals = Signals::install()?;
     let has_syncs = args.has_syncs();
-    let lines = Lines::new(args.format(), None, 0, has_syncs);
-    let mut shown = Shown::new(Filter { args, cgroup: None }, Sink::lines(lines, recording.about().sees_queue));
+    let about = recording.about().clone();
+    let known: RefCell<HashMap<(u32, u32), String>> = RefCell::default();
+    let names: Names<'_> =
+        Box::new(|device| known.borrow().get(&device).cloned().unwrap_or_else(|| format!("{}:{}", device.0, device.1)));
+    let sink = match args.record.as_deref() {
+        Some(path) => {
+            let about = About { has_syncs: about.has_syncs && has_syncs, ..about };
+            Sink::File(Box::new(Recorder::check(path, args.hash)?.begin(about, 0, names)?))
+        }
+        None => Sink::lines(Lines::recorded(args.format(), has_syncs, about.sees_device), about.sees_queue),
+    };
+    let mut shown = Shown::new(Filter { args, cgroup: None }, sink);
     let mut out = std::io::stdout().lock();
     let mut taken = 0;
     while let Some(entry) = recording.next() {
@@ -75,8 +93,11 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
             Entry::Request(request) => request.device,
             Entry::Sync(sync, _) => sync.device,
         };
-        if let Some(name) = recording.name(device) {
-            shown.sink.name(device, || name.to_owned());
+        if !known.borrow().contains_key(&device)
+            && let Some(name) = recording.name(device)
+        {
+            known.borrow_mut().insert(device, name.to_owned());
+            shown.sink.name(device, name);
         }
         if has_syncs || matches!(entry, Entry::Request(_)) {
             shown.show(entry);
@@ -90,10 +111,14 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let ending = recording.ending();
     let counts =
         if let Ending::Whole(counts) = ending { counts } else { Counts { completed: taken, ..Counts::default() } };
-    shown.sink.end(&mut out, counts, 0)?;
+    let Shown { sink, answer, count, .. } = shown;
+    let file = sink.end(&mut out, counts, 0)?;
     if !args.quiet {
+        if let Some((path, bytes)) = file {
+            message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));
+        }
         report_ending(&name(&args.play), &ending);
-        if let Some(answer) = shown.answer.words() {
+        if let Some(answer) = answer.words() {
             message::print(format_args!("qd1: {answer}"));
         }
     }

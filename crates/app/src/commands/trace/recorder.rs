@@ -18,11 +18,19 @@ pub(super) struct Recorder {
     is_hashed: bool,
 }
 
+/// Names disks by their numbers.
+pub(super) type Names<'a> = Box<dyn Fn((u32, u32)) -> String + 'a>;
+
+/// Returns the names of this machine's disks.
+pub(super) fn names_of(machine: &Machine) -> Names<'_> {
+    Box::new(|(major, minor)| machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}")))
+}
+
 /// A file that is being written.
 pub(super) struct Recording<'a> {
     path: PathBuf,
     writer: Writer<File>,
-    machine: &'a Machine,
+    names: Names<'a>,
     /// Why it could not be written further.
     error: Option<Error>,
 }
@@ -37,19 +45,9 @@ impl Recorder {
         Ok(Self { path: path.to_owned(), is_hashed })
     }
 
-    /// Begins the file, for a trace of `target` that began at `begin_ns`.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(super) fn begin<'a>(
-        self,
-        target: &str,
-        begin_ns: u64,
-        machine: &'a Machine,
-        sees_queue: bool,
-        has_syncs: bool,
-    ) -> Result<Recording<'a>> {
-        let about = About {
+    /// Returns what the file says about a trace of `target` that begins now.
+    pub(super) fn about(target: &str, sees_queue: bool, has_syncs: bool) -> About {
+        About {
             qd1: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             target: target.to_owned(),
@@ -57,12 +55,20 @@ impl Recorder {
             sees_queue,
             sees_device: true,
             has_syncs,
-            is_hashed: self.is_hashed,
-        };
+            is_hashed: false,
+        }
+    }
+
+    /// Begins the file, for a trace that began at `begin_ns` by the clock of its entries.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn begin(self, about: About, begin_ns: u64, names: Names<'_>) -> Result<Recording<'_>> {
+        let about = About { is_hashed: self.is_hashed || about.is_hashed, ..about };
         let file = output::create_in_place("--record", &self.path)?;
         let hashing = self.is_hashed.then(Hashing::default);
         let writer = Writer::new(file, &about, begin_ns, hashing).with_context(|| cannot(&self.path))?;
-        Ok(Recording { path: self.path, writer, machine, error: None })
+        Ok(Recording { path: self.path, writer, names, error: None })
     }
 }
 
@@ -72,10 +78,7 @@ impl Recording<'_> {
         if self.error.is_some() {
             return false;
         }
-        let name = |(major, minor): (u32, u32)| {
-            self.machine.block_name(major, minor).unwrap_or_else(|| format!("{major}:{minor}"))
-        };
-        self.error = self.writer.push(entry.clone(), name).err();
+        self.error = self.writer.push(entry.clone(), &self.names).err();
         self.error.is_none()
     }
 

@@ -34,7 +34,7 @@ impl<'a> Sink<'a> {
     }
 
     /// Gives a disk its name.
-    pub(super) fn name(&mut self, device: (u32, u32), name: impl FnOnce() -> String) {
+    pub(super) fn name(&mut self, device: (u32, u32), name: &str) {
         if let Self::Lines(lines, _) = self {
             lines.name(device, name);
         }

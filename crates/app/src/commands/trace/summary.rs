@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use qd1_analysis::trace_summary::Summarizer;
+use qd1_analysis::trace_summary::{Known, Summarizer};
 use qd1_report::{Detail, trace_summary_human, trace_summary_json};
 use qd1_trace::Entry;
 use qd1_trace::file::{Ending, Kind};
@@ -25,8 +25,14 @@ pub(super) fn run(args: &SummaryArgs) -> Result<ExitCode> {
     let mut recording = open(&args.files)?;
     let signals = Signals::install()?;
     let about = recording.about().clone();
-    let has_files = recording.kind() == Kind::Iolog;
-    let mut summarizer = Summarizer::new(about.sees_queue, about.sees_device, has_files);
+    let known = Known {
+        queue: about.sees_queue,
+        device: about.sees_device,
+        syncs: about.has_syncs,
+        positions: !about.is_hashed,
+        files: recording.kind() == Kind::Iolog,
+    };
+    let mut summarizer = Summarizer::new(known);
     for entry in recording.by_ref() {
         match &entry {
             Entry::Request(request) => summarizer.push(request),
