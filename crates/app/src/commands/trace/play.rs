@@ -43,7 +43,7 @@ pub(super) fn open(files: &[PathBuf]) -> Result<Recording<BufReader<File>>> {
 
 /// Whether a path leads to a file of `--record`.
 pub(super) fn is_recorded(path: &Path) -> bool {
-    path.is_file() && source::open(path, KIND).is_ok_and(|file| is_one(file))
+    path.is_file() && source::open(path, KIND).is_ok_and(is_one)
 }
 
 /// The files, as messages name them.
