@@ -39,6 +39,7 @@ const WISHED: &[Package] = &[
     package("ioping", "ioping", "the peer of qd1 ping (bench peers, tests)"),
     package("iostat", "sysstat", "a peer of qd1 watch (tests)"),
     package("vmstat", "procps", "a peer of qd1 watch (tests)"),
+    package("blktrace", "blktrace", "files that qd1 trace reads (lab, its test)"),
     package("bonnie++", "bonnie++", "the peer of qd1 meta (bench peers, tests)"),
     package("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
     package("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),

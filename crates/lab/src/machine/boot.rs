@@ -29,8 +29,13 @@ const SILENCE: Duration = Duration::from_secs(400);
 /// disks, and the checksum that ext4 asks for when it is mounted.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "sd_mod", "crc32c_generic"];
 /// Programs of this machine that scenarios use, each with its package.
-const TOOLS: &[(&str, &str)] =
-    &[("mkfs.ext4", "e2fsprogs"), ("wipefs", "util-linux"), ("losetup", "mount"), ("script", "bsdutils")];
+const TOOLS: &[(&str, &str)] = &[
+    ("mkfs.ext4", "e2fsprogs"),
+    ("wipefs", "util-linux"),
+    ("losetup", "mount"),
+    ("script", "bsdutils"),
+    ("blktrace", "blktrace"),
+];
 
 /// Something that the guest sent.
 #[derive(Debug, PartialEq)]

@@ -287,3 +287,92 @@ fn raw(from: &mut impl BufRead, read: &mut u64) -> Result<Option<Raw>> {
         payload: if act & WITH_CGROUP != 0 { bytes.split_off(bytes.len().min(8)) } else { bytes },
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event in the layout of a version.
+    fn event(version: u32, time_ns: u64, sector: u64, bytes: u32, act: u16, category: u64, payload: &[u8]) -> Vec<u8> {
+        let mut event = Vec::new();
+        let action = category << 16 | u64::from(act);
+        event.extend((MAGIC | version).to_le_bytes());
+        event.extend(1u32.to_le_bytes());
+        event.extend(time_ns.to_le_bytes());
+        event.extend(sector.to_le_bytes());
+        event.extend(bytes.to_le_bytes());
+        if version == 7 {
+            event.extend((action as u32).to_le_bytes());
+            event.extend(42u32.to_le_bytes());
+        } else {
+            event.extend(42u32.to_le_bytes());
+            event.extend(action.to_le_bytes());
+        }
+        event.extend((8u32 << 20 | 16).to_le_bytes());
+        event.extend(0u32.to_le_bytes());
+        event.extend(0u16.to_le_bytes());
+        event.extend((payload.len() as u16).to_le_bytes());
+        event.resize(if version == 7 { 48 } else { 64 }, 0);
+        event.extend(payload);
+        event
+    }
+
+    /// Two processors: a read that is created and issued on one and completed on the other, a write whose front grew and
+    /// whose end is completed separately, and a flush.
+    fn trace(version: u32) -> [Vec<u8>; 2] {
+        let of = |time_ns, sector, bytes, act, category| event(version, time_ns, sector, bytes, act, category, &[]);
+        let cgroup = 7u64.to_le_bytes();
+        let first = [
+            event(version, 0, 0, 0, PROCESS, NOTIFY, b"postgres\0"),
+            event(version, 100, 800, 4096, GET_REQUEST | WITH_CGROUP, 1, &cgroup),
+            of(150, 800, 4096, INSERT, 1),
+            of(300, 800, 4096, ISSUE, 1),
+            of(1_000, 2_008, 4096, GET_REQUEST, WRITE | SYNC),
+            of(1_100, 2_000, 4096, FRONT_MERGE, WRITE | SYNC),
+            of(1_500, 2_000, 8192, ISSUE, WRITE | SYNC),
+            of(2_000, 2_000, 4096, COMPLETE, WRITE | SYNC),
+            of(2_500, 2_008, 4096, COMPLETE, WRITE | SYNC),
+        ];
+        let second = [
+            of(900, 800, 4096, COMPLETE, 1),
+            of(3_000, 0, 0, ISSUE, WRITE | FLUSH),
+            of(9_000, 0, 0, COMPLETE, WRITE | FLUSH),
+        ];
+        [first.concat(), second.concat()]
+    }
+
+    #[test]
+    fn both_versions_are_put_together_from_the_files_of_all_processors() {
+        for version in [7, 8] {
+            let [first, second] = trace(version);
+            let mut blktrace = Blktrace::new(vec![&first[..], &second[..]]).unwrap();
+            let requests: Vec<Request> = std::iter::from_fn(|| blktrace.next()).collect();
+            let seen: Vec<_> = requests
+                .iter()
+                .map(|request| (request.op(), request.sector, request.bytes, request.queue_ns, request.device_ns))
+                .collect();
+            let expected = [
+                (Op::Read, 800, 4096, Some(200), 600),
+                (Op::Write, 2_008, 4096, Some(500), 1_000),
+                (Op::Flush, 0, 0, None, 6_000),
+            ];
+            assert_eq!(seen, expected, "version {version}");
+            assert_eq!((requests[0].device, requests[0].asker.cgroup), ((8, 16), 7));
+            assert_eq!((&*requests[0].asker.name(), requests[1].letters().as_str()), ("postgres", "WS"));
+            assert_eq!(blktrace.ending(), Some(&Ending::Unmarked));
+        }
+    }
+
+    #[test]
+    fn a_cut_or_foreign_file_is_named() {
+        let [first, _] = trace(7);
+        let mut blktrace = Blktrace::new(vec![&first[..first.len() - 5]]).unwrap();
+        assert_eq!(std::iter::from_fn(|| blktrace.next()).count(), 0, "the last event completes the write");
+        assert!(matches!(blktrace.ending(), Some(Ending::Incomplete { .. })));
+        let swapped: Vec<u8> = (MAGIC | 7).to_be_bytes().into_iter().chain([0; 60]).collect();
+        let error = Blktrace::new(vec![&swapped[..]]).err().unwrap();
+        assert!(error.to_string().contains("big-endian"), "{error}");
+        let error = Blktrace::new(vec![&event(9, 0, 0, 0, 0, 0, &[])[..]]).err().unwrap();
+        assert!(error.to_string().contains("version 9"), "{error}");
+    }
+}
