@@ -15,7 +15,7 @@ const NAME: usize = 15;
 #[must_use]
 pub fn trace_summary_human(summary: &TraceSummary, title: &str, style: &Style) -> String {
     let mut page = Page::new(style);
-    let seconds = (summary.span_ns as f64 / 1e9).max(1e-9);
+    let seconds = summary.span_ns as f64 / 1e9;
     page.bold(&headline(summary, title));
     for sentence in sentences(&summary.all) {
         page.prose(0, &sentence);
@@ -25,7 +25,7 @@ pub fn trace_summary_human(summary: &TraceSummary, title: &str, style: &Style) -
     programs(&mut page, summary, seconds);
     files(&mut page, summary);
     if !summary.fio_job.is_empty() {
-        page.heading("A fio job that resembles it (`--fio` prints it alone, for `fio --directory=DIR FILE`)");
+        page.heading("A fio job that resembles it (--fio prints only this)");
         summary.fio_job.lines().for_each(|line| page.line(&indented(line)));
     }
     if !summary.resembles.is_empty() {
@@ -72,26 +72,33 @@ fn sentences(all: &LoadSummary) -> Vec<String> {
             format_share(all.sequential_share),
             Bytes(all.touched_bytes)
         ));
-        lines.push(format!(
-            "Repeated: {} of the bytes read had been read before, {} of those written had been written before",
-            format_share(all.reread_share),
-            format_share(all.rewritten_share)
-        ));
+        let mut repeated = Vec::new();
+        if all.read_share > 0.0 {
+            repeated.push(format!("{} of the bytes read had been read before", format_share(all.reread_share)));
+        }
+        if all.read_share < 1.0 {
+            repeated
+                .push(format!("{} of the bytes written had been written before", format_share(all.rewritten_share)));
+        }
+        lines.push(format!("Repeated: {}", repeated.join(", ")));
     }
     if let Some(depth) = all.depth {
         lines.push(format!(
-            "In flight: {:.1} on average; when a request is issued, usually {}, p99 {}, at most {}",
-            depth.mean, depth.p50, depth.p99, depth.max
+            "In flight: {} on average; when a request is issued, p50 {}, p99 {}, max {}",
+            if depth.mean < 1.0 { format!("{:.2}", depth.mean) } else { format!("{:.1}", depth.mean) },
+            depth.p50,
+            depth.p99,
+            depth.max
         ));
     }
     if let Some(arrivals) = all.arrivals.filter(|arrivals| arrivals.p99_ns > 0) {
         let pattern = match arrivals.variation {
             v if v < 0.5 => "evenly spaced",
-            v if v < 1.3 => "like independent arrivals",
+            v if v < 1.3 => "irregular, as if independent",
             _ => "in bursts",
         };
         lines.push(format!(
-            "Between arrivals: usually {}, p99 {}; {pattern} (coefficient of variation {:.1})",
+            "Between arrivals: p50 {}, p99 {}; {pattern} (variation {:.1})",
             format_ns(arrivals.p50_ns as f64),
             format_ns(arrivals.p99_ns as f64),
             arrivals.variation
@@ -119,7 +126,7 @@ fn operations(page: &mut Page, summary: &TraceSummary, seconds: f64) {
             "{:<8} {:>9} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9}",
             of.op,
             format_count(of.requests as f64),
-            format_count(of.requests as f64 / seconds),
+            if seconds > 0.0 { format_count(of.requests as f64 / seconds) } else { "-".to_owned() },
             if matches!(of.op.as_str(), "read" | "write") { short_share(of.sequential_share) } else { "-".to_owned() },
             time(of.queue, |times| times.p99_ns),
             time(of.device, |times| times.p50_ns),
@@ -187,7 +194,7 @@ fn programs(page: &mut Page, summary: &TraceSummary, seconds: f64) {
     page.line("");
     let head = format!(
         "{:<NAME$} {:>5} {:>9} {:>9} {:>9} {:>5} {:>9} {:>6}",
-        "program", "pids", "requests", "read", "written", "seq", "p99", "syncs"
+        "program", "pids", "requests", "read", "written", "seq", "total p99", "syncs"
     );
     let head = page.paint(BOLD, &head);
     page.line(&head);
@@ -195,7 +202,8 @@ fn programs(page: &mut Page, summary: &TraceSummary, seconds: f64) {
 }
 
 fn program_row(program: &ProgramSummary, seconds: f64, sees_syncs: bool) -> String {
-    let rate = |bytes: u64| if bytes == 0 { "-".to_owned() } else { format_rate(bytes as f64 / seconds) };
+    let rate =
+        |bytes: u64| if bytes == 0 || seconds <= 0.0 { "-".to_owned() } else { format_rate(bytes as f64 / seconds) };
     let name = if program.name.is_empty() { "-" } else { &program.name };
     format!(
         "{:<NAME$} {:>5} {:>9} {:>9} {:>9} {:>5} {:>9} {:>6}",

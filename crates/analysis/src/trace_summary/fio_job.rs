@@ -17,6 +17,10 @@ const RANDOM: f64 = 0.1;
 const SEQUENTIAL: f64 = 0.9;
 /// Below this mean depth there are pauses, so the job has a rate.
 const PAUSES: f64 = 0.7;
+/// Below this share of the trace's time, a program's job has times of its own.
+const BRIEF: f64 = 0.8;
+/// Largest iodepth.
+const DEPTH_MAX: u64 = 65_536;
 /// Most jobs.
 const JOBS_MAX: usize = 8;
 
@@ -33,7 +37,7 @@ pub(super) fn text(parts: &[(&str, &Load)], left_out: &[&str], all: &Load, known
         return String::new();
     }
     let seconds = (all.span_ns() as f64 / 1e9).ceil().max(1.0);
-    let mut text = String::new();
+    let mut text = "# Run it with: fio --directory=DIR FILE\n".to_owned();
     if !left_out.is_empty() {
         let names: Vec<String> = left_out.iter().take(LEFT_OUT_MAX).map(|name| plain(name)).collect();
         let more = if left_out.len() > LEFT_OUT_MAX { ", ..." } else { "" };
@@ -110,13 +114,15 @@ fn job(text: &mut String, name: &str, load: &Load, all: &Load, known: Known, [ha
     let touched = if is_random && known.positions { load.file_bytes() } else { load.touched_bytes() };
     let size = touched.max(u64::from(largest)).max(1 << 20).div_ceil(1 << 20);
     let _ = writeln!(text, "size={size}m");
+    push_when(text, load, all);
     let depth = load.depth().filter(|_| known.device);
     let share = match (has_reads, has_writes) {
         (true, true) => 1.0,
         (true, false) => load.read_share(),
         _ => 1.0 - load.read_share(),
     };
-    let iodepth = depth.map_or(1, |depth| ((depth.mean.max(depth.p50 as f64) * share).round() as u64).max(1));
+    let iodepth =
+        depth.map_or(1, |depth| ((depth.mean.max(depth.p50 as f64) * share).round() as u64).clamp(1, DEPTH_MAX));
     let _ = writeln!(text, "iodepth={iodepth}");
     let syncs = syncs(load, all).filter(|_| has_writes);
     if let Some(writes) = syncs {
@@ -124,6 +130,15 @@ fn job(text: &mut String, name: &str, load: &Load, all: &Load, known: Known, [ha
     }
     if depth.is_none_or(|depth| depth.mean < PAUSES) {
         push_rate(text, load, has_reads, has_writes, syncs.is_some());
+    }
+}
+
+/// When a program that was active for a part of the trace begins and ends.
+fn push_when(text: &mut String, load: &Load, all: &Load) {
+    let active_ns = load.span_ns();
+    if (active_ns as f64) < BRIEF * all.span_ns() as f64 {
+        let after_ms = load.first_ns().saturating_sub(all.first_ns()) / 1_000_000;
+        let _ = writeln!(text, "startdelay={after_ms}ms\nruntime={}ms", (active_ns / 1_000_000).max(1));
     }
 }
 

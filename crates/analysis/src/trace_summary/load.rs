@@ -29,8 +29,8 @@ struct Operation {
     errors: u64,
     sequential: u64,
     sizes: HashMap<u32, u64>,
-    queue: Hist,
-    device: Hist,
+    queue: Spread,
+    device: Spread,
 }
 
 /// Where the last requests of a process ended.
@@ -49,9 +49,9 @@ pub(super) struct Load {
     written: Blocks,
     /// When the requests that are in the device will be completed.
     in_device: BinaryHeap<Reverse<u64>>,
-    depth: Hist,
+    depth: Spread,
     device_ns: u128,
-    between: Hist,
+    between: Spread,
     between_sum: f64,
     between_squares: f64,
     last_arrival_ns: Option<u64>,
@@ -146,6 +146,11 @@ impl Load {
         self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.last_ns))
     }
 
+    /// When its first request arrived.
+    pub(super) fn first_ns(&self) -> u64 {
+        self.first_ns.unwrap_or(0)
+    }
+
     pub(super) fn requests(&self) -> u64 {
         self.operations.iter().map(|of| of.requests).sum()
     }
@@ -234,7 +239,7 @@ impl Load {
         // Little's law: the sum of the times over the span.
         let mean = self.device_ns as f64 / self.span_ns() as f64;
         let [p50, p99] = [0.5, 0.99].map(|share| self.depth.quantile(share));
-        Some(Depth { mean, p50, p99, max: self.depth.max_ns() })
+        Some(Depth { mean, p50, p99, max: self.depth.max_ns })
     }
 
     /// Returns what is compared with a suite's step; `None` if nothing was read or written.
@@ -279,8 +284,8 @@ impl Load {
                     errors: of.errors,
                     sequential_share: of.sequential as f64 / of.requests as f64,
                     sizes,
-                    queue: (sees_queue && of.queue.count() > 0).then(|| times(&of.queue)),
-                    device: sees_device.then(|| times(&of.device)),
+                    queue: (sees_queue && of.queue.count() > 0).then(|| of.queue.times()),
+                    device: sees_device.then(|| of.device.times()),
                 }
             })
             .collect()
@@ -293,8 +298,35 @@ fn sizes(of: &HashMap<u32, u64>) -> Vec<(u32, u64)> {
     sizes
 }
 
-/// Percentiles of a histogram that has values.
-pub(super) fn times(hist: &Hist) -> Times {
-    let [p50_ns, p99_ns, p999_ns] = [0.5, 0.99, 0.999].map(|share| hist.quantile(share));
-    Times { p50_ns, p99_ns, p999_ns, max_ns: hist.max_ns() }
+/// Times with their percentiles and their exact maximum.
+#[derive(Default)]
+pub(super) struct Spread {
+    hist: Hist,
+    max_ns: u64,
+}
+
+/// Longest time that a histogram tells from longer ones, ns: some 18 minutes.
+const HIST_MAX_NS: u64 = 1 << 40;
+
+impl Spread {
+    pub(super) fn record(&mut self, ns: u64) {
+        self.hist.record(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.hist.count()
+    }
+
+    /// Returns a quantile, at most the longest time; 0 without any.
+    pub(super) fn quantile(&self, share: f64) -> u64 {
+        let ns = self.hist.quantile(share);
+        // One that the histogram cannot tell from longer ones.
+        if ns >= HIST_MAX_NS / 100 * 99 { self.max_ns } else { ns.min(self.max_ns) }
+    }
+
+    pub(super) fn times(&self) -> Times {
+        let [p50_ns, p99_ns, p999_ns] = [0.5, 0.99, 0.999].map(|share| self.quantile(share));
+        Times { p50_ns, p99_ns, p999_ns, max_ns: self.max_ns }
+    }
 }

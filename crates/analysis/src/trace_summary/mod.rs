@@ -12,11 +12,10 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use qd1_model::Hist;
 use qd1_model::requests::{Op, Request, Sync};
 use qd1_model::trace_summary::{FileSummary, ProgramSummary, Resemblance, SyncSummary, TraceSummary};
 
-use load::{Load, times};
+use load::{Load, Spread};
 
 /// What a trace knows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,13 +50,13 @@ struct Program {
     processes: HashSet<u32>,
     syncs: u64,
     sync_ns: u64,
-    took: Hist,
+    took: Spread,
 }
 
 /// Syncs of one call.
 #[derive(Default)]
 struct Calls {
-    took: Hist,
+    took: Spread,
     inodes: HashSet<u64>,
 }
 
@@ -179,7 +178,7 @@ impl Summarizer {
                 call: (*call).to_owned(),
                 syncs: of.took.count(),
                 files: of.inodes.len() as u64,
-                took: times(&of.took),
+                took: of.took.times(),
             })
             .collect();
         syncs.sort_by(|one, other| other.syncs.cmp(&one.syncs).then_with(|| one.call.cmp(&other.call)));

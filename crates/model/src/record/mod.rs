@@ -151,10 +151,14 @@ impl OtherUser {
             others.push(self);
             return;
         };
+        // The busiest of another visit is usually the same process; short-lived ones are others.
+        mine.processes = match mine.pid == self.pid {
+            true => mine.processes.max(self.processes),
+            false => mine.processes.saturating_add(self.processes),
+        };
         if self.bytes() > mine.bytes() {
             mine.pid = self.pid;
         }
-        mine.processes = mine.processes.saturating_add(self.processes);
         mine.requests = mine.requests.saturating_add(self.requests);
         for (mine, more) in [
             (&mut mine.read_bytes, self.read_bytes),

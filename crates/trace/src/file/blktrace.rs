@@ -244,7 +244,7 @@ fn raw(from: &mut impl BufRead, read: &mut u64) -> Result<Option<Raw>> {
     }
     const CUT: &str = "it ends within an event";
     let mut words = [0; 4];
-    from.read_exact(&mut words).context(CUT)?;
+    ensure!(from.read_exact(&mut words).is_ok(), CUT);
     ensure!(u32::from_be_bytes(words) & !0xff != MAGIC, "it is from a big-endian machine, which qd1 cannot read");
     let magic = u32::from_le_bytes(words);
     ensure!(magic & !0xff == MAGIC, "an event is damaged");
@@ -255,7 +255,7 @@ fn raw(from: &mut impl BufRead, read: &mut u64) -> Result<Option<Raw>> {
         version => bail!("it has version {version} of blktrace's format; versions 7 and 8 can be read"),
     };
     let rest = &mut rest[..length];
-    from.read_exact(rest).context(CUT)?;
+    ensure!(from.read_exact(rest).is_ok(), CUT);
     let number = |at: usize, length: usize| {
         let mut bytes = [0; 8];
         bytes[..length].copy_from_slice(&rest[at..at + length]);
@@ -267,7 +267,7 @@ fn raw(from: &mut impl BufRead, read: &mut u64) -> Result<Option<Raw>> {
     let (device, error, payload) = (number(tail, 4), number(tail + 8, 2), number(tail + 10, 2) as usize);
     ensure!(payload <= PAYLOAD_MAX, "an event is damaged");
     let mut bytes = vec![0; payload];
-    from.read_exact(&mut bytes).context(CUT)?;
+    ensure!(from.read_exact(&mut bytes).is_ok(), CUT);
     *read += (4 + length + payload) as u64;
     let act = action as u16;
     let cgroup = match bytes.first_chunk::<8>() {

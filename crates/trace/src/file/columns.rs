@@ -183,7 +183,7 @@ fn requests(from: &mut Bytes) -> Result<Vec<Entry>> {
     let mut last_ns = 0u64;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
-        last_ns = last_ns.wrapping_add(from.signed()?.cast_unsigned());
+        last_ns = last_ns.checked_add_signed(from.signed()?).context("a request has an invalid time")?;
         times.push(last_ns);
     }
     let queue: Vec<Option<u64>> =
@@ -228,7 +228,7 @@ fn class(from: &mut Bytes) -> Result<Class> {
 }
 
 fn sync(from: &mut Bytes, last_ns: &mut u64) -> Result<Entry> {
-    let complete_ns = last_ns.wrapping_add(from.signed()?.cast_unsigned());
+    let complete_ns = last_ns.checked_add_signed(from.signed()?).context("a sync has an invalid time")?;
     *last_ns = complete_ns;
     let (took_ns, run_delay_ns, inode, call) = (from.number()?, from.number()?, from.number()?, from.number()?);
     let call = *Sync::CALLS.get(call as usize).context("a sync has an unknown call")?;

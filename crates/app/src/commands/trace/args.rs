@@ -102,7 +102,8 @@ Examples:
   qd1 trace summary --fio vda.trace > load.fio
   qd1 trace summary sda.blktrace.*
 
-Exit codes: 0 done; 2 usage error, or not a trace; 5 it cannot be read.";
+Exit codes: 0 done, also if the file is cut short (a message says so);
+1 nothing in it could be read; 2 usage error, or not a trace.";
 
 /// Command-line arguments of `trace summary`.
 #[derive(Args, Debug)]

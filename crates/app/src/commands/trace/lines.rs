@@ -1,6 +1,6 @@
 //! The lines of a trace, in each output format.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use qd1_model::SCHEMA_VERSION;
@@ -13,6 +13,9 @@ use super::args::Format;
 use super::columns::{line, push_csv_who, push_ms, push_who};
 use super::syncs;
 
+/// Longest name of a disk or of an iolog's file.
+const NAME_MAX: usize = 255;
+
 /// Formats lines, with disks by name.
 pub(super) struct Lines<'a> {
     form: Format,
@@ -22,8 +25,8 @@ pub(super) struct Lines<'a> {
     /// Whether syncs are shown, too.
     has_syncs: bool,
     names: HashMap<(u32, u32), String>,
-    /// Disks already opened in the iolog.
-    opened: Vec<String>,
+    /// Files already opened in the iolog.
+    opened: BTreeSet<String>,
     /// Last timestamp in the iolog, us.
     last_us: u64,
     /// Whether the time in the device is known.
@@ -101,7 +104,7 @@ impl<'a> Lines<'a> {
             begin_ns,
             has_syncs,
             names: HashMap::new(),
-            opened: Vec::new(),
+            opened: BTreeSet::new(),
             last_us: 0,
             sees_device: true,
         }
@@ -114,7 +117,9 @@ impl<'a> Lines<'a> {
 
     /// Gives a disk its name.
     pub(super) fn name(&mut self, device: (u32, u32), name: &str) {
-        self.names.insert(device, name.to_owned());
+        // The file may come from anybody; each output needs one word.
+        let safe = |letter: char| if letter.is_ascii_graphic() && !"\",".contains(letter) { letter } else { '?' };
+        self.names.insert(device, name.chars().take(NAME_MAX).map(safe).collect());
     }
 
     /// Returns the header.
@@ -219,7 +224,9 @@ impl<'a> Lines<'a> {
                 // Timestamps of an iolog must not decrease.
                 let begun_ns = complete_ns.saturating_sub(event.total_ns());
                 self.last_us = self.last_us.max(begun_ns / 1000);
-                let (file, at_us) = (format!("/dev/{disk}"), self.last_us);
+                // Devices of an iolog are files.
+                let file = if disk.starts_with('/') { disk.to_owned() } else { format!("/dev/{disk}") };
+                let at_us = self.last_us;
                 let action = match event.op() {
                     Op::Read => "read",
                     Op::Write => "write",
@@ -227,9 +234,9 @@ impl<'a> Lines<'a> {
                     Op::Discard => "trim",
                     Op::Other => return false,
                 };
-                if !self.opened.iter().any(|opened| opened == disk) {
+                if !self.opened.contains(&file) {
                     let _ = writeln!(text, "{at_us} {file} add\n{at_us} {file} open");
-                    self.opened.push(disk.to_owned());
+                    self.opened.insert(file.clone());
                 }
                 let _ = writeln!(text, "{at_us} {file} {action} {} {}", sector * 512, event.bytes);
             }
@@ -247,8 +254,8 @@ impl<'a> Lines<'a> {
                 *text += &line(&End { kind: "end", completed, lost, unseen, in_flight, lost_other, unexplained_syncs });
             }
             Format::Iolog => {
-                for disk in &self.opened {
-                    let _ = writeln!(text, "{} /dev/{disk} close", self.last_us);
+                for file in &self.opened {
+                    let _ = writeln!(text, "{} {file} close", self.last_us);
                 }
             }
             Format::Text | Format::Csv => {}

@@ -122,5 +122,6 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
             message::print(format_args!("qd1: {answer}"));
         }
     }
-    Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
+    let is_bad = taken == 0 && matches!(ending, Ending::Incomplete { .. });
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(u8::from(is_bad))))
 }

@@ -11,8 +11,8 @@ use qd1_trace::file::{Ending, Kind};
 
 use super::args::SummaryArgs;
 use super::play::{name, open, report_ending};
-use crate::output;
 use crate::signals::Signals;
+use crate::{message, output};
 
 /// Reads the trace and prints its summary.
 ///
@@ -55,8 +55,10 @@ pub(super) fn run(args: &SummaryArgs) -> Result<ExitCode> {
         trace_summary_human(&summary, &title, &output::style(&args.to, Detail::All))
     };
     output::write(&args.to, &text)?;
-    // A damaged file without a single entry is no trace to speak of.
     let is_empty = summary.all.requests == 0 && summary.syncs.is_empty();
+    if is_empty && recording.kind() == Kind::Blktrace {
+        message::print("qd1: no request was seen from issue to completion; name the files of all processors");
+    }
     let is_bad = is_empty && matches!(ending, Ending::Incomplete { .. });
     Ok(ExitCode::from(signals.exit_code().unwrap_or(u8::from(is_bad))))
 }
