@@ -14,13 +14,18 @@ use crate::named_disk::named_disk;
 
 const _: () = assert!(SLOW_NS == Others::SLOW_NS);
 
+/// The initial namespace of process ids, as the kernel numbers it.
+const INITIAL_PIDS: &str = "pid:[4026531836]";
+
 /// A disk whose other users are seen.
 pub(crate) struct DiskWitness(RefCell<Others>);
 
 impl DiskWitness {
     /// Begins to watch the disk below a path; `None` if it cannot be watched: without root, BPF or a single disk there.
     pub(crate) fn of(machine: &Machine, path: &Path) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
+        // In a namespace, this process has another id than the one that BPF sees.
+        let is_initial = std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL_PIDS);
+        if !rustix::process::geteuid().is_root() || !is_initial {
             return None;
         }
         let queue = machine.block_queue(&named_disk(machine, path).ok()?)?;

@@ -55,7 +55,10 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
     if let Some((witness, before)) = witness.zip(before) {
         record.others = between(&before, witness.others());
         let started_ns = (record.started_ns + run.begin_ns).saturating_sub(run.earlier_ns);
-        let requests = witness.slow_requests();
+        // With several operations under way, a request may belong to any of them.
+        let is_single =
+            matches!(&step.work, Work::Io(io) if io.numjobs * io.iodepth == 1) && step.background.is_empty();
+        let requests = witness.slow_requests().filter(|_| is_single);
         for stream in &mut record.streams {
             stream.in_device = requests.as_ref().and_then(|requests| in_device(stream, started_ns, requests));
         }

@@ -27,8 +27,10 @@ pub struct SlowRequest {
     pub is_read: bool,
 }
 
-/// How long slow requests and operations take at least, ns.
-pub const SLOW_NS: u64 = 500_000;
+/// How long slow requests take at least, ns.
+pub const SLOW_NS: u64 = 200_000;
+/// How long slow operations take at least, ns: much longer than requests that are not seen.
+const SLOW_OPERATION_NS: u64 = 2_000_000;
 /// How much later than its request an operation may end, and how much earlier it may begin, ns: their times are read in
 /// different places.
 const SLACK_NS: u64 = 100_000;
@@ -37,7 +39,7 @@ const SLACK_NS: u64 = 100_000;
 /// `started_ns` by the clock of requests.
 pub(crate) fn in_device(stream: &Stream, started_ns: u64, requests: &[SlowRequest]) -> Option<InDevice> {
     let is_read = stream.class == OpClass::Read;
-    let slow = stream.slowest.iter().filter(|slow| slow.lat_ns >= SLOW_NS);
+    let slow = stream.slowest.iter().filter(|slow| slow.lat_ns >= SLOW_OPERATION_NS);
     let all = slow.fold(InDevice::default(), |all, slow| {
         let begin_ns = started_ns + slow.at_ns;
         let end_ns = begin_ns + slow.lat_ns;
@@ -63,7 +65,7 @@ pub(crate) fn in_device(stream: &Stream, started_ns: u64, requests: &[SlowReques
 pub(crate) fn between(before: &[OtherUser], now: Vec<OtherUser>) -> Vec<OtherUser> {
     let before: HashMap<u32, &OtherUser> = before.iter().map(|before| (before.pid, before)).collect();
     let less = |now: Bytes, before: Bytes| Bytes(now.0.saturating_sub(before.0));
-    let mut others = Vec::new();
+    let mut did: Vec<OtherUser> = Vec::new();
     for mut now in now {
         if let Some(before) = before.get(&now.pid) {
             now.requests = now.requests.saturating_sub(before.requests);
@@ -72,9 +74,12 @@ pub(crate) fn between(before: &[OtherUser], now: Vec<OtherUser>) -> Vec<OtherUse
             now.changed_bytes = less(now.changed_bytes, before.changed_bytes);
         }
         if now.bytes() > 0 {
-            now.add_to(&mut others);
+            did.push(now);
         }
     }
+    OtherUser::sort(&mut did);
+    let mut others = Vec::new();
+    did.into_iter().for_each(|other| other.add_to(&mut others));
     OtherUser::keep_busiest(&mut others);
     others
 }

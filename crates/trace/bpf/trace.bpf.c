@@ -288,15 +288,17 @@ SEC("tp_btf/block_bio_complete")
 int bio_ends(u64 *context)
 {
 	struct bio *bio = (struct bio *)context[1];
-	if (device_of_bio(bio) != device)
-		return 0;
 	u64 key = (u64)bio, now = ktime_get_ns();
-	count(COMPLETED);
 	struct bio_on_its_way *it = map_lookup(&bios, &key);
 	if (!it) {
-		count(UNSEEN);
+		if (device_of_bio(bio) == device) {
+			count(COMPLETED);
+			count(UNSEEN);
+		}
 		return 0;
 	}
+	/* It may belong to another disk by now: some drivers pass on the bio itself. */
+	count(COMPLETED);
 	struct event *event = ringbuf_reserve(&events, sizeof(*event), 0);
 	if (event) {
 		event->complete_ns = now;

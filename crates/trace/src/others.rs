@@ -30,7 +30,7 @@ pub struct Others {
 
 impl Others {
     /// How long a slow request takes at least, ns.
-    pub const SLOW_NS: u64 = 500_000;
+    pub const SLOW_NS: u64 = 200_000;
 
     /// Starts counting. `has_times` is false if the kernel does not record when requests are created
     /// (`queue/iostats` is 0): slow ones are not known then.

@@ -66,7 +66,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 parts.push(format!("{} {what}, {asked} requested", Bytes(counted)));
             }
         }
-        let named = named(step, read + written);
+        let named = named(step, read, written);
         let who = named.as_ref().map_or_else(|| "something else".to_owned(), |named| named.who.clone());
         let did = named.as_ref().map_or_else(String::new, |named| format!("; {}", named.did));
         all.push(Finding {
@@ -88,13 +88,21 @@ struct Named {
     advice: String,
 }
 
-/// Names the other programs if they account for at least half of the bytes that were counted too much.
-fn named(step: &StepRecord, extra: f64) -> Option<Named> {
-    let all: u64 = step.others.iter().map(OtherUser::bytes).sum();
+/// Names the other programs if they account for at least half of the bytes that were read and written too much. What a
+/// program changed in memory is written later, or was written already: the larger of both counts.
+fn named(step: &StepRecord, read: f64, written: f64) -> Option<Named> {
+    let writes = |other: &OtherUser| other.written_bytes.0.max(other.changed_bytes.0);
+    let accounts = |others: &[OtherUser]| {
+        let reads: u64 = others.iter().map(|other| other.read_bytes.0).sum();
+        let writes: u64 = others.iter().map(writes).sum();
+        (reads as f64).min(read) + (writes as f64).min(written)
+    };
+    let least = NAMED_SHARE * (read + written);
     let first = step.others.first()?;
-    if (all as f64) < NAMED_SHARE * extra {
+    if accounts(&step.others) < least {
         return None;
     }
+    let all: u64 = step.others.iter().map(OtherUser::bytes).sum();
     let did = |other: &OtherUser| {
         let did: Vec<String> =
             [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed in memory")]
@@ -108,16 +116,21 @@ fn named(step: &StepRecord, extra: f64) -> Option<Named> {
         };
         format!("{} (pid {}{more}) {}", printable(&other.comm), other.pid, did.join(" and "))
     };
-    let name = printable(&first.comm).into_owned();
     // Those that did less than a twentieth of it are not worth a word.
-    let worth = step.others.iter().filter(|other| other.bytes() * 20 >= all).take(3);
-    Some(Named {
-        who: format!("another program ({name})"),
-        did: worth.map(did).collect::<Vec<_>>().join(", "),
-        advice: format!(
+    let worth: Vec<&OtherUser> = step.others.iter().filter(|other| other.bytes() * 20 >= all).take(3).collect();
+    let name = printable(&first.comm).into_owned();
+    let is_alone = accounts(std::slice::from_ref(first)) >= least;
+    let names = || worth.iter().map(|other| printable(&other.comm).into_owned()).collect::<Vec<_>>().join(", ");
+    let (who, advice) = if is_alone {
+        let advice = format!(
             "Measure again while {name} is not running; `qd1 trace --comm {name}` shows what it does on the disk."
-        ),
-    })
+        );
+        (format!("another program ({name})"), advice)
+    } else {
+        let advice = "Measure again while they are not running; `qd1 trace` shows what they do on the disk.".to_owned();
+        (format!("other programs ({})", names()), advice)
+    };
+    Some(Named { who, did: worth.into_iter().map(did).collect::<Vec<_>>().join(", "), advice })
 }
 
 /// A size in round numbers: `312 MiB`.
@@ -202,6 +215,12 @@ mod tests {
         let found = &testing::run(detect, &record)[0];
         assert!(found.title.starts_with("another program (re") && !found.title.contains('\u{1b}'), "{}", found.title);
         assert!(found.evidence.ends_with("(pid 41) read 290 MiB"), "{}", found.evidence);
+        record.steps[0].others = vec![other("tar", 140 << 20), other("rsync", 130 << 20)];
+        assert!(testing::run(detect, &record)[0].title.starts_with("other programs (tar, rsync) used the device"));
+        // Who only changed data in memory does not account for reads.
+        let changed = OtherUser { read_bytes: Bytes(0), changed_bytes: Bytes(290 << 20), ..other("dd", 0) };
+        record.steps[0].others = vec![changed];
+        assert!(testing::run(detect, &record)[0].title.starts_with("something else"));
         record.steps[0].others = vec![other("cron", 4096)];
         let found = &testing::run(detect, &record)[0];
         assert!(found.title.starts_with("something else") && found.advice.contains("iotop"), "{found:?}");

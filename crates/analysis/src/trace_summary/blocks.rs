@@ -16,8 +16,8 @@ const BLOCKS_MAX: u64 = 16_384;
 type Bits = [u64; (PART / 64) as usize];
 
 /// The blocks that were touched.
-#[derive(Default)]
 pub(super) struct Blocks {
+    parts_max: usize,
     parts: HashMap<((u32, u32), u64), Box<Bits>>,
     touched: u64,
     again: u64,
@@ -27,33 +27,44 @@ pub(super) struct Blocks {
     range: Option<(u64, u64)>,
 }
 
+impl Default for Blocks {
+    fn default() -> Self {
+        Self::of_parts(PARTS_MAX)
+    }
+}
+
 impl Blocks {
-    /// Touches the blocks that a request covers.
+    /// Begins with room for so many parts.
+    pub(super) fn of_parts(parts_max: usize) -> Self {
+        Self { parts_max, parts: HashMap::new(), touched: 0, again: 0, counted: 0, is_partial: false, range: None }
+    }
+
+    /// Touches the blocks that a request covers. Only those that it covers whole can be repeated: a log that grows by less
+    /// than a block repeats nothing.
     pub(super) fn touch(&mut self, device: (u32, u32), sector: u64, bytes: u32) {
-        let first = sector / SECTORS;
-        let all = u64::from(bytes).div_ceil(SECTORS * 512);
-        let blocks = all.min(BLOCKS_MAX);
-        self.is_partial |= blocks < all;
+        let behind = sector.saturating_add(u64::from(bytes).div_ceil(512));
+        let (first, all_end) = (sector / SECTORS, behind.div_ceil(SECTORS));
+        let whole = sector.div_ceil(SECTORS)..behind / SECTORS;
+        let end = all_end.min(first.saturating_add(BLOCKS_MAX));
+        self.is_partial |= end < all_end;
         let (low, high) = self.range.unwrap_or((first, first));
-        self.range = Some((low.min(first), high.max(first.saturating_add(all))));
-        let end = first.saturating_add(blocks);
+        self.range = Some((low.min(first), high.max(all_end)));
         let mut block = first;
         while block < end {
             // A word of the bitmap at a time.
             let next = (block / 64 + 1).saturating_mul(64).min(end);
-            let mask = (u64::MAX >> (64 - (next - block))) << (block % 64);
-            let count = next - block;
+            let mask = bits_of(block, next);
+            let whole = bits_of(block.max(whole.start), next.min(whole.end));
             let (key, word) = ((device, block / PART), (block % PART / 64) as usize);
             block = next;
-            if self.parts.len() >= PARTS_MAX && !self.parts.contains_key(&key) {
+            if self.parts.len() >= self.parts_max && !self.parts.contains_key(&key) {
                 self.is_partial = true;
                 continue;
             }
             let bits = self.parts.entry(key).or_insert_with(|| Box::new([0; (PART / 64) as usize]));
-            let again = u64::from((bits[word] & mask).count_ones());
-            self.counted += count;
-            self.again += again;
-            self.touched += count - again;
+            self.counted += u64::from(whole.count_ones());
+            self.again += u64::from((bits[word] & whole).count_ones());
+            self.touched += u64::from((mask & !bits[word]).count_ones());
             bits[word] |= mask;
         }
     }
@@ -105,6 +116,11 @@ impl Blocks {
     }
 }
 
+/// The bits of a word for blocks from `from` to before `to`, which are in the same word.
+const fn bits_of(from: u64, to: u64) -> u64 {
+    if from >= to { 0 } else { (u64::MAX >> (64 - (to - from))) << (from % 64) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,12 +131,17 @@ mod tests {
         // 60..70, then 4090..4100 which lies in two parts, then 65..66 again.
         blocks.touch((7, 0), 60 * 8, 10 * 4096);
         blocks.touch((7, 0), 4090 * 8, 10 * 4096);
-        blocks.touch((7, 0), 65 * 8 + 3, 4096);
+        blocks.touch((7, 0), 65 * 8, 4096);
         blocks.touch((7, 1), 60 * 8, 512);
-        assert_eq!((blocks.touched_bytes(), blocks.counted()), (21 * 4096, 22));
-        assert!((blocks.again_share() - 1.0 / 22.0).abs() < 1e-9 && !blocks.is_partial());
-        // At the end of the largest disk.
+        assert_eq!((blocks.touched_bytes(), blocks.counted()), (21 * 4096, 21));
+        assert!((blocks.again_share() - 1.0 / 21.0).abs() < 1e-9 && !blocks.is_partial());
+        // A log that grows sector by sector, and a write that covers two blocks in part.
+        (0..80).for_each(|sector| blocks.touch((7, 2), sector, 512));
+        blocks.touch((7, 3), 4, 4096);
+        assert_eq!((blocks.touched_bytes(), blocks.counted()), ((21 + 10 + 2) * 4096, 21));
+        // At the end of the largest disk, and more than a request has.
         blocks.touch((7, 0), u64::MAX, u32::MAX);
+        blocks.touch((7, 0), 1 << 40, u32::MAX);
         assert!(blocks.is_partial());
     }
 }

@@ -47,8 +47,8 @@ pub(super) fn text(parts: &[(&str, &Load)], left_out: &[&str], all: &Load, known
             names.join(", ")
         );
     }
-    if !known.syncs && all.writes_per_sync().is_some() {
-        text.push_str("# The syncs are guessed from the disk's flushes; --syscalls records them.\n");
+    if !known.syncs && !known.files && all.writes_per_sync().is_some() {
+        text.push_str("# The syncs are guessed from the disk's flushes.\n");
     }
     if !known.device {
         text.push_str("# How many requests were in flight is not known.\n");
@@ -76,7 +76,9 @@ pub(super) fn text(parts: &[(&str, &Load)], left_out: &[&str], all: &Load, known
 /// A name without what fio or a terminal may take for something else.
 fn plain(name: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
-    name.chars().map(letter).collect()
+    let name: String = name.chars().map(letter).collect();
+    // The section of options for all jobs.
+    if name == "global" { "global_".to_owned() } else { name }
 }
 
 /// Writes for each sync. Kernel threads issue the flushes of others; without syncs, nothing says for whom.

@@ -8,8 +8,8 @@ use qd1_model::requests::{Op, Request};
 use qd1_model::trace_summary::{Arrivals, Depth, LoadSummary, OperationSummary, Shape, Times};
 use qd1_model::units::Bytes;
 
-use super::arrived_ns;
 use super::blocks::Blocks;
+use super::{arrived_ns, issued_ns};
 
 /// Streams of one process and kind that are followed at the same time.
 const STREAMS: usize = 16;
@@ -18,6 +18,10 @@ const FOLLOWED_MAX: usize = 16_384;
 /// Most sizes that are told apart, and most in the summary.
 const SIZES_MAX: usize = 4096;
 const SIZES_SHOWN: usize = 6;
+/// Most requests in the device that are counted.
+const IN_DEVICE_MAX: usize = 65_536;
+/// Parts of the bitmap for one program: 16 GiB of the disk.
+const PARTS_OF_PROGRAM: usize = 1024;
 /// Operations, in the order of the summary.
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
 
@@ -61,6 +65,12 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// Begins the sums of one program among many, with less memory for the blocks it touches.
+    pub(super) fn of_program() -> Self {
+        let blocks = || Blocks::of_parts(PARTS_OF_PROGRAM);
+        Self { read: blocks(), written: blocks(), ..Self::default() }
+    }
+
     /// Adds a request, which arrived after those before it. Returns whether it continues an earlier one.
     pub(super) fn push(&mut self, request: &Request) -> bool {
         let is_sequential = self.continues(request);
@@ -88,7 +98,6 @@ impl Load {
             Op::Write => self.written.touch(request.device, request.sector, request.bytes),
             _ => {}
         }
-        self.count_depth(request);
         let arrived_ns = arrived_ns(request);
         if let Some(last_ns) = self.last_arrival_ns {
             let between_ns = arrived_ns.saturating_sub(last_ns);
@@ -132,12 +141,15 @@ impl Load {
         found.is_some()
     }
 
-    fn count_depth(&mut self, request: &Request) {
-        let issued_ns = request.complete_ns.saturating_sub(request.device_ns);
+    /// Counts how many requests the device has when it gets this one, after those before it.
+    pub(super) fn count_depth(&mut self, request: &Request) {
+        let issued_ns = issued_ns(request);
         while self.in_device.peek().is_some_and(|Reverse(complete_ns)| *complete_ns <= issued_ns) {
             self.in_device.pop();
         }
-        self.in_device.push(Reverse(request.complete_ns));
+        if self.in_device.len() < IN_DEVICE_MAX {
+            self.in_device.push(Reverse(request.complete_ns));
+        }
         self.depth.record(self.in_device.len() as u64);
         self.device_ns += u128::from(request.device_ns);
     }

@@ -35,7 +35,7 @@ pub struct Known {
 /// Requests that are sorted by arrival at a time.
 const WINDOW: usize = 65_536;
 /// Most programs, files and calls that are told apart; further ones are counted as "others".
-const NAMES_MAX: usize = 1000;
+const NAMES_MAX: usize = 200;
 /// Most programs and files in the summary.
 const SHOWN_MAX: usize = 20;
 /// Most process ids and inodes that are counted.
@@ -125,6 +125,14 @@ impl Summarizer {
             program.took.record(request.total_ns());
             if program.processes.len() < IDS_MAX {
                 program.processes.insert(request.asker.pid);
+            }
+        }
+        // The device gets them in another order.
+        window.sort_by_key(issued_ns);
+        for request in &window {
+            self.all.count_depth(request);
+            if !self.known.files {
+                named(&mut self.programs, program_name(&request.asker.name())).load.count_depth(request);
             }
         }
         window.clear();
@@ -235,6 +243,11 @@ fn arrived_ns(request: &Request) -> u64 {
     request.complete_ns.saturating_sub(request.total_ns())
 }
 
+/// When the device got a request, ns.
+const fn issued_ns(request: &Request) -> u64 {
+    request.complete_ns.saturating_sub(request.device_ns)
+}
+
 /// Kernel workers carry the number of their processor in their name; they are one program.
 fn program_name(comm: &str) -> &str {
     if comm.starts_with("kworker/") { "kworker" } else { comm }
@@ -243,7 +256,7 @@ fn program_name(comm: &str) -> &str {
 fn named<'a>(programs: &'a mut HashMap<String, Program>, name: &str) -> &'a mut Program {
     let name = if programs.len() < NAMES_MAX || programs.contains_key(name) { name } else { OTHERS };
     if !programs.contains_key(name) {
-        programs.insert(name.to_owned(), Program::default());
+        programs.insert(name.to_owned(), Program { load: Load::of_program(), ..Program::default() });
     }
     programs.get_mut(name).expect("it was just inserted")
 }

@@ -41,7 +41,7 @@ fn how_much_stays_free_can_be_said() {
     let mounted = or_skip!(Loop::ext4(64 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
     let place = Place::at(mounted.path());
     let ping = |more: &[&str]| place.on("ping", &[&["-c", "1", "--area", "24MiB"], more].concat()).output().unwrap();
-    refused(&ping(&["--leave-free", "40M"]), 4, &["not enough space", "are free", "--leave-free", "more"]);
+    refused(&ping(&["--leave-free", "40M"]), 4, &["not enough space", "must stay free", "--leave-free", "has only"]);
     assert_eq!(ping(&["--leave-free", "0"]).status.code(), Some(0));
 }
 

@@ -130,9 +130,9 @@ pub struct Extents {
 pub struct OtherUser {
     /// Name of its thread that was active last.
     pub comm: String,
-    /// Process id of the busiest of this name.
+    /// Process id of the busiest of this name, in the first visit of the step that saw one.
     pub pid: u32,
-    /// How many processes of this name there were.
+    /// How many processes of this name there were in one visit, at most.
     pub processes: u64,
     /// Its requests.
     pub requests: u64,
@@ -145,20 +145,13 @@ pub struct OtherUser {
 }
 
 impl OtherUser {
-    /// Adds another program to those of the same name in `others`.
+    /// Adds a less busy process to those of the same name in `others`.
     pub fn add_to(self, others: &mut Vec<Self>) {
         let Some(mine) = others.iter_mut().find(|mine| mine.comm == self.comm) else {
             others.push(self);
             return;
         };
-        // The busiest of another visit is usually the same process; short-lived ones are others.
-        mine.processes = match mine.pid == self.pid {
-            true => mine.processes.max(self.processes),
-            false => mine.processes.saturating_add(self.processes),
-        };
-        if self.bytes() > mine.bytes() {
-            mine.pid = self.pid;
-        }
+        mine.processes = mine.processes.saturating_add(self.processes);
         mine.requests = mine.requests.saturating_add(self.requests);
         for (mine, more) in [
             (&mut mine.read_bytes, self.read_bytes),
@@ -169,9 +162,26 @@ impl OtherUser {
         }
     }
 
+    /// Adds what it did in another visit of the step. How many of its processes are the same ones is not known, so the
+    /// larger number counts.
+    pub fn add_visit_to(self, others: &mut Vec<Self>) {
+        let processes = self.processes;
+        let before = others.iter().find(|mine| mine.comm == self.comm).map(|mine| mine.processes);
+        let comm = self.comm.clone();
+        self.add_to(others);
+        if let (Some(before), Some(mine)) = (before, others.iter_mut().find(|mine| mine.comm == comm)) {
+            mine.processes = before.max(processes);
+        }
+    }
+
+    /// Puts the busiest first.
+    pub fn sort(others: &mut [Self]) {
+        others.sort_by_key(|other| std::cmp::Reverse(other.bytes()));
+    }
+
     /// Keeps the busiest, busiest first.
     pub fn keep_busiest(others: &mut Vec<Self>) {
-        others.sort_by_key(|other| std::cmp::Reverse(other.bytes()));
+        Self::sort(others);
         others.truncate(OTHERS_MAX);
     }
 
@@ -303,9 +313,10 @@ pub struct Stream {
     pub in_device: Option<InDevice>,
 }
 
-/// The slowest operations of each visit that took at least half a millisecond, and how much of that time the device had
-/// a slow request of their kind that began and ended within them. The rest of the time they waited for something else:
-/// the scheduler, a limit, a lock, a processor.
+/// The slowest operations of each visit that took at least 2 ms, and how much of that time the device had requests of
+/// their kind that began and ended within them and took at least 0.2 ms; only where one operation is under way at a time.
+/// The rest of the time they waited for something else (the scheduler, a limit, a lock, a processor) or for short
+/// requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InDevice {
     /// Operations.

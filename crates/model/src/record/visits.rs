@@ -72,7 +72,7 @@ impl StepRecord {
         if self.engine.is_none() {
             (self.engine, self.engine_why, self.direct) = (visit.engine, visit.engine_why, visit.direct);
         }
-        visit.others.into_iter().for_each(|other| other.add_to(&mut self.others));
+        visit.others.into_iter().for_each(|other| other.add_visit_to(&mut self.others));
         OtherUser::keep_busiest(&mut self.others);
         visit.streams.into_iter().for_each(|stream| stream.add_to(&mut self.streams));
         self.streams.sort_by_key(|stream| stream.class);

@@ -31,7 +31,7 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
     };
     let with = |stem: &'static str| of(&move |step| step.name.starts_with(stem));
     let methods = of(&|step| is_io(step) && !uses_best_method(&step.name) && !is_layout(step));
-    list("methods", methods, "8 KiB, page cache and O_DIRECT, 1 or 2 writes a commit");
+    list("methods", methods, "8 KiB, page cache and O_DIRECT, 1 or 2 writes");
     for (label, stem, of) in
         [("sizes", "size-", ""), ("own files", "own-", "committers: "), ("one file", "shared-", "committers: ")]
     {

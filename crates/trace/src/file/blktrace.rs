@@ -14,6 +14,8 @@ use super::recording::Ending;
 const MAGIC: u32 = 0x6561_7400;
 /// Most requests that are in flight, and most processes whose names are known.
 const TABLE_MAX: usize = 65_536;
+/// How long a request is remembered if the table is full, ns.
+const FORGOTTEN_NS: u64 = 30_000_000_000;
 /// Longest text that follows an event, bytes; the kernel's messages have at most 128.
 const PAYLOAD_MAX: usize = 4096;
 
@@ -23,7 +25,7 @@ const FRONT_MERGE: u16 = 3;
 const GET_REQUEST: u16 = 4;
 const ISSUE: u16 = 7;
 const COMPLETE: u16 = 8;
-const INSERT: u16 = 11;
+const INSERT: u16 = 12;
 /// Added to it if the payload begins with the id of a control group.
 const WITH_CGROUP: u16 = 1 << 8;
 /// Categories of an event (`enum blktrace_cat`), the high half of its action.
@@ -67,7 +69,11 @@ type Key = (u32, u64, u64);
 struct InFlight {
     created_ns: Option<u64>,
     issued_ns: Option<u64>,
+    seen_ns: u64,
+    sector: u64,
     bytes: u32,
+    /// Bytes that are not completed yet.
+    left: u32,
     pid: u32,
     cgroup: u64,
 }
@@ -79,6 +85,8 @@ pub(super) struct Blktrace<R> {
     names: HashMap<u32, [u8; COMM]>,
     begin_ns: Option<u64>,
     read: u64,
+    /// How a processor's file ended early.
+    damage: Option<Ending>,
     ending: Option<Ending>,
 }
 
@@ -102,6 +110,7 @@ impl<R: BufRead> Blktrace<R> {
             names: HashMap::new(),
             begin_ns: None,
             read: 0,
+            damage: None,
             ending: None,
         };
         for mut from in inputs {
@@ -119,14 +128,15 @@ impl<R: BufRead> Blktrace<R> {
                 .filter(|processor| processor.next.is_some())
                 .min_by_key(|processor| processor.next.as_ref().map(|next| next.time_ns));
             let Some(processor) = earliest else {
-                self.ending = Some(Ending::Unmarked);
+                self.ending = Some(self.damage.take().unwrap_or(Ending::Unmarked));
                 break;
             };
             let event = processor.next.take();
             match raw(&mut processor.from, &mut self.read) {
                 Ok(next) => processor.next = next,
                 Err(error) => {
-                    self.ending = Some(Ending::Incomplete { why: format!("{error:#}"), read: self.read });
+                    // The other processors' files go on.
+                    self.damage = Some(Ending::Incomplete { why: format!("{error:#}"), read: self.read });
                 }
             }
             if let Some(request) = event.and_then(|event| self.take(&event)) {
@@ -148,22 +158,26 @@ impl<R: BufRead> Blktrace<R> {
             return None;
         }
         let begin_ns = *self.begin_ns.get_or_insert(event.time_ns);
-        let key = (event.device, event.category & (WRITE | FLUSH | DISCARD | PASSTHROUGH), event.sector);
+        // A write that also flushes loses that mark on its way.
+        let flush = if event.bytes == 0 { FLUSH } else { 0 };
+        let key = (event.device, event.category & (WRITE | flush | DISCARD | PASSTHROUGH), event.sector);
+        self.make_room(event.time_ns);
         match event.act {
             GET_REQUEST | INSERT => {
                 let created = InFlight {
                     created_ns: Some(event.time_ns),
                     issued_ns: None,
+                    seen_ns: event.time_ns,
+                    sector: event.sector,
                     bytes: event.bytes,
+                    left: event.bytes,
                     pid: event.pid,
                     cgroup: event.cgroup,
                 };
-                if self.has_room(&key) {
-                    // Most requests are inserted after they were created.
-                    let known = self.in_flight.entry(key).or_insert(created);
-                    if event.act == GET_REQUEST {
-                        *known = created;
-                    }
+                // Most requests are inserted after they were created.
+                let known = self.in_flight.entry(key).or_insert(created);
+                if event.act == GET_REQUEST {
+                    *known = created;
                 }
             }
             BACK_MERGE => {}
@@ -173,15 +187,19 @@ impl<R: BufRead> Blktrace<R> {
                     self.in_flight.insert(key, known);
                 }
             }
-            ISSUE if self.has_room(&key) => {
+            ISSUE => {
                 let known = self.in_flight.entry(key).or_insert(InFlight {
                     created_ns: None,
                     issued_ns: None,
+                    seen_ns: event.time_ns,
+                    sector: event.sector,
                     bytes: 0,
+                    left: 0,
                     pid: event.pid,
                     cgroup: event.cgroup,
                 });
-                (known.issued_ns, known.bytes) = (Some(event.time_ns), event.bytes);
+                (known.issued_ns, known.sector) = (Some(event.time_ns), event.sector);
+                (known.bytes, known.left) = (event.bytes, event.bytes);
             }
             COMPLETE => return self.complete(event, key, begin_ns),
             _ => {}
@@ -193,15 +211,15 @@ impl<R: BufRead> Blktrace<R> {
         let known = self.in_flight.remove(&key)?;
         let issued_ns = known.issued_ns?;
         // A part of it: the rest is completed later, under the sector that follows.
-        if event.bytes < known.bytes {
-            let (bytes, behind) = (known.bytes - event.bytes, event.sector.wrapping_add(u64::from(event.bytes) / 512));
-            self.in_flight.insert((key.0, key.1, behind), InFlight { bytes, ..known });
+        if event.bytes < known.left {
+            let (left, behind) = (known.left - event.bytes, event.sector.wrapping_add(u64::from(event.bytes) / 512));
+            self.in_flight.insert((key.0, key.1, behind), InFlight { left, ..known });
             return None;
         }
         let op = match event.category {
             of if of & PASSTHROUGH != 0 => Op::Other,
             of if of & DISCARD != 0 => Op::Discard,
-            of if of & FLUSH != 0 && event.bytes == 0 => Op::Flush,
+            of if of & FLUSH != 0 && known.bytes == 0 => Op::Flush,
             of if of & WRITE != 0 => Op::Write,
             _ => Op::Read,
         };
@@ -210,8 +228,8 @@ impl<R: BufRead> Blktrace<R> {
             complete_ns: event.time_ns.saturating_sub(begin_ns),
             queue_ns: known.created_ns.map(|created_ns| issued_ns.saturating_sub(created_ns)),
             device_ns: event.time_ns.saturating_sub(issued_ns),
-            sector: event.sector,
-            bytes: event.bytes,
+            sector: known.sector,
+            bytes: known.bytes,
             // The kernel's dev_t: 12 bits and 20 bits.
             device: (event.device >> 20, event.device & 0xf_ffff),
             flags: op.flags() | Request::flags(has(SYNC), has(META), has(FUA), has(AHEAD)),
@@ -228,8 +246,14 @@ impl<R: BufRead> Blktrace<R> {
         })
     }
 
-    fn has_room(&self, key: &Key) -> bool {
-        self.in_flight.len() < TABLE_MAX || self.in_flight.contains_key(key)
+    /// Forgets requests that were merged into others: nothing says that they ended.
+    fn make_room(&mut self, now_ns: u64) {
+        if self.in_flight.len() >= TABLE_MAX {
+            self.in_flight.retain(|_, known| known.seen_ns + FORGOTTEN_NS > now_ns);
+            if self.in_flight.len() >= TABLE_MAX {
+                self.in_flight.clear();
+            }
+        }
     }
 
     pub(super) const fn ending(&self) -> Option<&Ending> {
@@ -325,7 +349,7 @@ mod tests {
         let first = [
             event(version, 0, 0, 0, PROCESS, NOTIFY, b"postgres\0"),
             event(version, 100, 800, 4096, GET_REQUEST | WITH_CGROUP, 1, &cgroup),
-            of(150, 800, 4096, INSERT, 1),
+            of(150, 800, 4096, 12, 1),
             of(300, 800, 4096, ISSUE, 1),
             of(1_000, 2_008, 4096, GET_REQUEST, WRITE | SYNC),
             of(1_100, 2_000, 4096, FRONT_MERGE, WRITE | SYNC),
@@ -353,7 +377,7 @@ mod tests {
                 .collect();
             let expected = [
                 (Op::Read, 800, 4096, Some(200), 600),
-                (Op::Write, 2_008, 4096, Some(500), 1_000),
+                (Op::Write, 2_000, 8192, Some(500), 1_000),
                 (Op::Flush, 0, 0, None, 6_000),
             ];
             assert_eq!(seen, expected, "version {version}");

@@ -11,6 +11,9 @@ const REGION: u64 = 2048;
 /// Bits of a hashed region's number.
 const REGION_BITS: u32 = 32;
 
+/// Beginnings of names that are kept: kernel workers and the journal.
+const KEPT: [&[u8]; 2] = [b"kworker/", b"jbd2/"];
+
 /// Hashes with a random key that is forgotten when the trace ends: within a trace, the same name has the same hash, but
 /// nobody can find out whose it is by trying names.
 #[derive(Default)]
@@ -37,11 +40,20 @@ impl Hashing {
     }
 
     fn apply_to_asker(&self, asker: &mut Asker) {
+        // These say what the kernel does, not what somebody runs.
+        if KEPT.iter().any(|kept| asker.comm.starts_with(kept)) {
+            return;
+        }
         let mut comm = [0; COMM];
         let name = format!("h{:014x}", self.0.hash_one(("comm", asker.comm)) >> 8);
         comm[..COMM - 1].copy_from_slice(name.as_bytes());
         asker.comm = comm;
         asker.cgroup = self.number("cgroup", asker.cgroup);
+    }
+
+    /// Returns the name of a disk as it is, but that of a file, which an iolog has, hashed.
+    pub(super) fn name(&self, name: String) -> String {
+        if name.contains('/') { format!("/h{:014x}", self.0.hash_one(("file", &name)) >> 8) } else { name }
     }
 
     /// Zero stands for nothing and remains.

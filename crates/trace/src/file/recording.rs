@@ -115,7 +115,7 @@ impl<R: BufRead> Recording<R> {
 impl<R: BufRead> Iterator for Recording<R> {
     type Item = Entry;
 
-    /// Returns the next entry, roughly in the order of completion. Times count from the begin of the trace.
+    /// Returns the next entry, roughly in the order of completion. Times count from the beginning of the trace.
     fn next(&mut self) -> Option<Entry> {
         match &mut self.source {
             Source::Compact(reader) => reader.next(),

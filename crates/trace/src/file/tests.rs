@@ -105,7 +105,7 @@ fn written(entries: &[Entry], hashing: Option<Hashing>) -> Vec<u8> {
     for entry in entries {
         writer.push(entry.clone(), |(major, minor)| format!("disk{major}-{minor}")).unwrap();
     }
-    let length = writer.end(COUNTS).unwrap();
+    let length = writer.end(Some(COUNTS)).unwrap();
     assert_eq!(length, file.len() as u64);
     file
 }
@@ -212,7 +212,8 @@ fn hashes_hide_names_and_keep_sequences() {
                 sync.asker
             }
         };
-        assert!(asker.name().starts_with('h') && asker.cgroup != 77, "{asker:?}");
+        let is_kept = asker.is_named("kworker/0:1");
+        assert!(is_kept || asker.name().starts_with('h') && asker.cgroup != 77, "{asker:?}");
     }
 }
 

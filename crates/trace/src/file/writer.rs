@@ -15,12 +15,17 @@ use crate::entry::Entry;
 /// How long an entry waits to be written, ns: what is lost at most if the machine fails.
 const WAITS_NS: u64 = 1_000_000_000;
 
+/// Most syncs of a block: each takes up to some 300 bytes.
+const SYNCS_MOST: usize = 4096;
+
 /// A compact file that is being written.
 pub struct Writer<W: Write> {
     to: W,
     begin_ns: u64,
     hashing: Option<Hashing>,
     entries: Vec<Entry>,
+    /// Syncs among them.
+    syncs: usize,
     named: HashSet<(u32, u32)>,
     written: u64,
 }
@@ -37,7 +42,7 @@ impl<W: Write> Writer<W> {
         let head = (MAGIC.len() + 4) as u64;
         let about = serde_json::to_vec(about)?;
         let written = head + block::write(&mut to, BlockKind::About, &about)?;
-        Ok(Self { to, begin_ns, hashing, entries: Vec::with_capacity(MOST), named: HashSet::new(), written })
+        Ok(Self { to, begin_ns, hashing, entries: Vec::with_capacity(MOST), syncs: 0, named: HashSet::new(), written })
     }
 
     /// Adds an entry; `name` returns the name of a disk that has not appeared before.
@@ -50,14 +55,17 @@ impl<W: Write> Writer<W> {
             Entry::Sync(sync, _) => sync.device,
         };
         if self.named.insert(device) {
-            let names = BTreeMap::from([(format!("{}:{}", device.0, device.1), name(device))]);
+            let name = name(device);
+            let name = if let Some(hashing) = &self.hashing { hashing.name(name) } else { name };
+            let names = BTreeMap::from([(format!("{}:{}", device.0, device.1), name)]);
             self.written += block::write(&mut self.to, BlockKind::Disks, &serde_json::to_vec(&names)?)?;
         }
         if let Some(hashing) = &self.hashing {
             hashing.apply(&mut entry);
         }
+        self.syncs += usize::from(matches!(entry, Entry::Sync(..)));
         self.entries.push(entry);
-        if self.entries.len() == MOST { self.write() } else { Ok(()) }
+        if self.entries.len() == MOST || self.syncs == SYNCS_MOST { self.write() } else { Ok(()) }
     }
 
     /// Writes the entries that have waited since before `now_ns` for long enough.
@@ -72,19 +80,23 @@ impl<W: Write> Writer<W> {
     fn write(&mut self) -> Result<()> {
         let contents = columns::encode(&self.entries, self.begin_ns);
         self.entries.clear();
+        self.syncs = 0;
         self.written += block::write(&mut self.to, BlockKind::Entries, &contents)?;
         Ok(())
     }
 
-    /// Writes what is left and the counts, and returns the length of the file, bytes.
+    /// Writes what is left and the counts, and returns the length of the file, bytes. Without counts, the file has no
+    /// end, as one that was cut short.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn end(mut self, counts: Counts) -> Result<u64> {
+    pub fn end(mut self, counts: Option<Counts>) -> Result<u64> {
         if !self.entries.is_empty() {
             self.write()?;
         }
-        self.written += block::write(&mut self.to, BlockKind::End, &serde_json::to_vec(&counts)?)?;
+        if let Some(counts) = counts {
+            self.written += block::write(&mut self.to, BlockKind::End, &serde_json::to_vec(&counts)?)?;
+        }
         self.to.flush()?;
         Ok(self.written)
     }

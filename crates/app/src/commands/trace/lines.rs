@@ -238,7 +238,7 @@ impl<'a> Lines<'a> {
                     let _ = writeln!(text, "{at_us} {file} add\n{at_us} {file} open");
                     self.opened.insert(file.clone());
                 }
-                let _ = writeln!(text, "{at_us} {file} {action} {} {}", sector * 512, event.bytes);
+                let _ = writeln!(text, "{at_us} {file} {action} {} {}", sector.saturating_mul(512), event.bytes);
             }
         }
         true

@@ -108,7 +108,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     while shown.explain(u64::MAX) && shown.sink.write_to(&mut out, clock::now_ns())? {}
     let unexplained = shown.syncs.as_ref().map_or(0, Syncs::unexplained);
     let Shown { sink, answer, around, count, .. } = shown;
-    let file = sink.end(&mut out, counts, unexplained)?;
+    let file = sink.end(&mut out, counts, unexplained, true)?;
     if !args.quiet {
         message::print(format_args!("qd1: {}", counted(of, recorded, took_ns, counts, sees_start)));
         if let Some((path, bytes)) = file {

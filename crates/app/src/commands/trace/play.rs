@@ -73,7 +73,8 @@ pub(super) fn report_ending(name: &str, ending: &Ending) {
 pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     let mut recording = open(&args.play)?;
     let signals = Signals::install()?;
-    let has_syncs = args.has_syncs();
+    // A part of a trace keeps its syncs, too.
+    let has_syncs = args.has_syncs() || args.record.is_some() && recording.about().has_syncs;
     let about = recording.about().clone();
     let known: RefCell<HashMap<(u32, u32), String>> = RefCell::default();
     let names: Names<'_> =
@@ -87,7 +88,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
     };
     let mut shown = Shown::new(Filter { args, cgroup: None }, sink);
     let mut out = std::io::stdout().lock();
-    let mut taken = 0;
+    let (mut taken, mut requests, mut is_stopped) = (0, 0, false);
     while let Some(entry) = recording.next() {
         let device = match &entry {
             Entry::Request(request) => request.device,
@@ -99,20 +100,23 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
             known.borrow_mut().insert(device, name.to_owned());
             shown.sink.name(device, name);
         }
-        if has_syncs || matches!(entry, Entry::Request(_)) {
+        let is_request = matches!(entry, Entry::Request(_));
+        if has_syncs || is_request {
             shown.show(entry);
         }
         taken += 1;
+        requests += u64::from(is_request);
         let is_over = signals.stop().load(Ordering::Relaxed) || shown.is_full();
         if is_over || taken % AT_ONCE == 0 && !shown.sink.write_to(&mut out, 0)? {
+            is_stopped = true;
             break;
         }
     }
     let ending = recording.ending();
     let counts =
-        if let Ending::Whole(counts) = ending { counts } else { Counts { completed: taken, ..Counts::default() } };
+        if let Ending::Whole(counts) = ending { counts } else { Counts { completed: requests, ..Counts::default() } };
     let Shown { sink, answer, count, .. } = shown;
-    let file = sink.end(&mut out, counts, 0)?;
+    let file = sink.end(&mut out, counts, 0, !is_stopped && !matches!(ending, Ending::Incomplete { .. }))?;
     if !args.quiet {
         if let Some((path, bytes)) = file {
             message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));

@@ -91,11 +91,11 @@ impl Recording<'_> {
         ticked.with_context(|| cannot(&self.path))
     }
 
-    /// Writes the rest and the counts; returns the file and its length.
+    /// Writes the rest, and the counts if the trace is whole; returns the file and its length.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn end(mut self, counts: Counts) -> Result<(PathBuf, u64)> {
+    pub(super) fn end(mut self, counts: Option<Counts>) -> Result<(PathBuf, u64)> {
         let ended = self.error.take().map_or_else(|| self.writer.end(counts), Err);
         let length = ended.with_context(|| cannot(&self.path))?;
         Ok((self.path, length))

@@ -60,18 +60,25 @@ impl<'a> Sink<'a> {
         matches!(self, Self::Lines(..))
     }
 
-    /// Writes the rest and the counts. Returns the file and its length, if there is one.
+    /// Writes the rest and the counts; a file gets them only if the trace `is_whole`. Returns the file and its length, if
+    /// there is one.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn end(self, out: &mut impl Write, counts: Counts, unexplained: u64) -> Result<Option<(PathBuf, u64)>> {
+    pub(super) fn end(
+        self,
+        out: &mut impl Write,
+        counts: Counts,
+        unexplained: u64,
+        is_whole: bool,
+    ) -> Result<Option<(PathBuf, u64)>> {
         match self {
             Self::Lines(lines, mut text) => {
                 lines.foot(&mut text, counts, unexplained);
                 written(out, &text)?;
                 Ok(None)
             }
-            Self::File(file) => file.end(counts).map(Some),
+            Self::File(file) => file.end(is_whole.then_some(counts)).map(Some),
         }
     }
 }
