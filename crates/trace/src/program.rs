@@ -76,7 +76,7 @@ pub(crate) fn load(
     let number = device.map_or(0, Device::number);
     let calls = CALLS.map(|call| call as u32);
     let mut loader = EbpfLoader::new();
-    loader.btf(Some(&btf)).override_global("device", &number, true).override_global("calls", &calls, true);
+    loader.override_global("device", &number, true).override_global("calls", &calls, true);
     older.iter().for_each(|switch| _ = loader.override_global(switch, &1u32, true));
     // The helper function for it came with the same release.
     let task_has_btf = u32::from(!is_older);
@@ -106,7 +106,6 @@ fn inflated(object: &[u8]) -> Result<Vec<u8>> {
 fn older_tracepoints(object: &[u8], btf: &Btf) -> Result<Vec<&'static str>> {
     let mut loader = EbpfLoader::new();
     let mut bpf = loader
-        .btf(Some(btf))
         .override_global("task_has_btf", &0u32, true)
         .load(object)
         .context("the kernel refused to load the BPF programs")?;

@@ -385,10 +385,10 @@ impl Running {
     }
 
     /// Waits until a step reads: so many bytes came in by read calls that it cannot be the start alone, which as root
-    /// includes the kernel's type information.
+    /// includes the kernel's type information, twice.
     pub(crate) fn wait_until_it_reads(&mut self) {
         let types = std::fs::metadata("/sys/kernel/btf/vmlinux").map_or(0, |types| types.len());
-        let start = if rustix::process::geteuid().is_root() { types } else { 0 };
+        let start = if rustix::process::geteuid().is_root() { 2 * types } else { 0 };
         wait_until("it reads", || self.bytes_read() > start + (1 << 20));
     }
 
