@@ -134,7 +134,7 @@ impl Asker {
     /// Returns the name of the thread.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(up_to_zero(&self.comm))
+        thread_name(&self.comm)
     }
 
     /// Returns true if the thread has this name.
@@ -196,6 +196,12 @@ impl Request {
     pub fn total_ns(&self) -> u64 {
         self.queue_ns.unwrap_or(0).saturating_add(self.device_ns)
     }
+}
+
+/// Returns the name of a thread as the kernel keeps it, up to its terminating zero.
+#[must_use]
+pub fn thread_name(comm: &[u8; COMM]) -> Cow<'_, str> {
+    String::from_utf8_lossy(up_to_zero(comm))
 }
 
 /// A name up to its terminating zero.

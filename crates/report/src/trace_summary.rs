@@ -107,17 +107,22 @@ fn sentences(all: &LoadSummary) -> Vec<String> {
     lines
 }
 
+/// Begins a table.
+fn heading(page: &mut Page, columns: &str) {
+    page.line("");
+    let columns = page.paint(BOLD, columns);
+    page.line(&columns);
+}
+
 fn operations(page: &mut Page, summary: &TraceSummary, seconds: f64) {
     if summary.operations.is_empty() {
         return;
     }
-    page.line("");
     let head = format!(
         "{:<8} {:>9} {:>9} {:>5} {:>9} {:>9} {:>9} {:>9}",
         "", "requests", "per s", "seq", "queue p99", "dev. p50", "dev. p99", "dev. max"
     );
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
+    heading(page, &head);
     for of in &summary.operations {
         let time = |times: Option<Times>, get: fn(&Times) -> u64| {
             times.map_or_else(|| "-".to_owned(), |times| format_ns(get(&times) as f64))
@@ -172,13 +177,11 @@ fn syncs(page: &mut Page, summary: &TraceSummary) {
     if summary.syncs.is_empty() {
         return;
     }
-    page.line("");
     let head = format!(
         "{:<NAME$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9}",
         "syncs", "calls", "files", "p50", "p99", "p99.9", "max"
     );
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
+    heading(page, &head);
     for of in &summary.syncs {
         let Times { p50_ns, p99_ns, p999_ns, max_ns } = of.took;
         let [p50, p99, p999, max] = [p50_ns, p99_ns, p999_ns, max_ns].map(|ns| format_ns(ns as f64));
@@ -191,13 +194,11 @@ fn programs(page: &mut Page, summary: &TraceSummary, seconds: f64) {
     if summary.programs.is_empty() {
         return;
     }
-    page.line("");
     let head = format!(
         "{:<NAME$} {:>5} {:>9} {:>9} {:>9} {:>5} {:>9} {:>6}",
         "program", "pids", "requests", "read", "written", "seq", "total p99", "syncs"
     );
-    let head = page.paint(BOLD, &head);
-    page.line(&head);
+    heading(page, &head);
     summary.programs.iter().for_each(|program| page.line(&program_row(program, seconds, summary.sees_syncs)));
 }
 
@@ -222,9 +223,7 @@ fn files(page: &mut Page, summary: &TraceSummary) {
     if summary.files.is_empty() {
         return;
     }
-    page.line("");
-    let head = page.paint(BOLD, &format!("{:>9} {:>10} {:>10}  file", "requests", "read", "written"));
-    page.line(&head);
+    heading(page, &format!("{:>9} {:>10} {:>10}  file", "requests", "read", "written"));
     for file in &summary.files {
         let (read, written) = (Bytes(file.read_bytes).to_string(), Bytes(file.written_bytes).to_string());
         let name = shorten(&printable(&file.name), 46);

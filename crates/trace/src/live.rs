@@ -11,7 +11,7 @@ use aya::{Btf, Ebpf};
 use crate::event::call_name;
 use crate::latencies::{Latencies, Stage, WORDS};
 use crate::program::{Device, attach, attach_start, load};
-use qd1_model::requests::{Asker, COMM, Op, op_of};
+use qd1_model::requests::{Asker, COMM, Op, op_of, thread_name};
 
 /// The object that `cargo xtask bpf` builds.
 pub(crate) static OBJECT: &[u8] = include_bytes!("../bpf/live.bpf.o.gz");
@@ -95,8 +95,7 @@ impl Process {
     /// Returns the name of the thread that was active last.
     #[must_use]
     pub fn name(&self) -> std::borrow::Cow<'_, str> {
-        let end = self.comm.iter().position(|byte| *byte == 0).unwrap_or(COMM);
-        String::from_utf8_lossy(&self.comm[..end])
+        thread_name(&self.comm)
     }
 }
 

@@ -175,10 +175,9 @@ fn push_sizes(text: &mut String, load: &Load, has_reads: bool, has_writes: bool)
         let mut parts = Vec::new();
         for (at, (bytes, count)) in sizes.iter().enumerate() {
             // The last takes what is left, so that they add up to 100.
-            let share = match at + 1 == sizes.len() {
-                true => left,
-                false => ((*count as f64 / all as f64 * 100.0).round() as u64).max(1).min(left),
-            };
+            let is_last = at + 1 == sizes.len();
+            let rounded = (*count as f64 / all as f64 * 100.0).round() as u64;
+            let share = if is_last { left } else { rounded.max(1).min(left) };
             left -= share;
             if share > 0 {
                 parts.push(format!("{}/{share}", size(*bytes)));

@@ -15,7 +15,7 @@ use super::{arrived_ns, issued_ns};
 const STREAMS: usize = 16;
 /// Most processes whose streams are followed.
 const FOLLOWED_MAX: usize = 16_384;
-/// Most sizes that are told apart, and most in the summary.
+/// Most sizes that are counted separately, and most in the summary.
 const SIZES_MAX: usize = 4096;
 const SIZES_SHOWN: usize = 6;
 /// Most requests in the device that are counted.

@@ -1,7 +1,7 @@
 //! Summarises a recorded trace, request by request, in bounded memory.
 //!
-//! Requests come in the order of completion. They are put in the order of arrival within windows of 65,536 requests;
-//! depth and sequences need that order. docs/method/trace-file.md has the definitions.
+//! Requests come in the order of completion. Within windows of 65,536 requests, they are put in the order of arrival, in
+//! which sequences are recognised, and then in the order of issue, in which the depth is counted. docs/method/trace-file.md has the definitions.
 
 mod blocks;
 mod fio_job;
@@ -34,13 +34,13 @@ pub struct Known {
 
 /// Requests that are sorted by arrival at a time.
 const WINDOW: usize = 65_536;
-/// Most programs, files and calls that are told apart; further ones are counted as "others".
+/// Most programs that are counted separately; further ones are counted together as "others".
 const NAMES_MAX: usize = 200;
 /// Most programs and files in the summary.
 const SHOWN_MAX: usize = 20;
 /// Most process ids and inodes that are counted.
 const IDS_MAX: usize = 100_000;
-/// The name of those that are not told apart.
+/// The name of those that are counted together.
 const OTHERS: &str = "others";
 
 /// Requests and syncs of one program.

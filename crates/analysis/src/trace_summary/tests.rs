@@ -169,18 +169,7 @@ fn sync_at(end_us: u64) -> Sync {
 fn commits_resemble_commits() {
     let writes: Vec<Request> =
         (0..500).map(|at| request(Op::Write, at * 1000, 50, 5000 + at * 8, 4096, asker("etcd", 7))).collect();
-    let sync = |at: u64| Sync {
-        complete_ns: (at * 1000 + 400) * 1000,
-        took_ns: 350_000,
-        run_delay_ns: 0,
-        inode: 5,
-        bytes: 0,
-        device: (7, 0),
-        call: "fdatasync",
-        blkcg: 0,
-        asker: asker("etcd", 7),
-        errno: 0,
-    };
+    let sync = |at: u64| Sync { asker: asker("etcd", 7), ..sync_at(at * 1000 + 400) };
     let syncs: Vec<Sync> = (0..500).map(sync).collect();
     let found = summary(writes, &syncs);
     assert_eq!(found.resembles[0].step, "commits", "{found:?}");

@@ -11,7 +11,7 @@ use super::recording::Ending;
 
 /// Longest line, bytes.
 const LINE_MAX: u64 = 64 << 10;
-/// Most files that are told apart.
+/// Most files that are counted separately.
 const FILES_MAX: usize = 100_000;
 
 /// An iolog that is being read.

@@ -27,7 +27,7 @@ const MAGIC: &[u8; 8] = b"qd1trace";
 const VERSION: u32 = 1;
 
 /// Whether something begins as a compact file does.
-pub fn is_one(mut from: impl std::io::Read) -> bool {
+pub fn is_compact(mut from: impl std::io::Read) -> bool {
     let mut head = [0; MAGIC.len()];
     from.read_exact(&mut head).is_ok() && head == *MAGIC
 }

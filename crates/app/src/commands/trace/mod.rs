@@ -67,13 +67,13 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let cgroup = args.cgroup.as_deref().map(inode).transpose()?;
     let signals = Signals::install()?;
     let of = disk.as_ref().map_or("all disks", |disk| &disk.0);
-    let mut recorder = args.record.as_deref().map(|path| Recorder::check(path, args.hash)).transpose()?;
+    let recorder = args.record.as_deref().map(|path| Recorder::check(path, args.hash)).transpose()?;
     let recorded = disk.as_ref().map_or(Of::All, |disk| disk.1);
     // Before the capture: the first requests may be completed before it is set up.
     let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(recorded, args.has_syncs()).map_err(|error| not_allowed(&error))?;
     let sees_start = capture.sees_start();
-    let sink = match recorder.take() {
+    let sink = match recorder {
         Some(recorder) => {
             let about = Recorder::about(of, sees_start, args.has_syncs());
             Sink::File(Box::new(recorder.begin(about, begin_ns, names_of(&machine))?))

@@ -12,7 +12,7 @@ use anyhow::Result;
 use qd1_model::{Problem, printable};
 use qd1_report::thousands;
 use qd1_system::source;
-use qd1_trace::file::{About, Ending, Recording, is_one};
+use qd1_trace::file::{About, Ending, Recording, is_compact};
 use qd1_trace::{Counts, Entry};
 
 use super::args::{Filter, TraceArgs};
@@ -43,7 +43,7 @@ pub(super) fn open(files: &[PathBuf]) -> Result<Recording<BufReader<File>>> {
 
 /// Whether a path leads to a file of `--record`.
 pub(super) fn is_recorded(path: &Path) -> bool {
-    path.is_file() && source::open(path, KIND).is_ok_and(is_one)
+    path.is_file() && source::open(path, KIND).is_ok_and(is_compact)
 }
 
 /// The files, as messages name them.
