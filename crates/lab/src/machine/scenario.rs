@@ -71,6 +71,9 @@ pub(super) struct Run {
     /// Shell commands that change the devices first.
     #[serde(default)]
     pub(super) before: String,
+    /// Shell commands that are repeated for as long as qd1 runs: under emulation nobody knows when it will look.
+    #[serde(default)]
+    pub(super) meanwhile: String,
     /// The arguments, as the guest's shell parses them.
     pub(super) qd1: String,
     /// How many times it is run, one after another.
@@ -180,7 +183,13 @@ impl Scenario {
         lines.push(self.setup.clone());
         for (number, run) in self.runs.iter().enumerate() {
             lines.push(run.before.clone());
+            if !run.meanwhile.is_empty() {
+                lines.push(format!("( until [ -e /tmp/ended ]; do\n{}\ndone ) & meanwhile=$!", run.meanwhile));
+            }
             lines.push(format!("result=0; qd1 {} >/tmp/out 2>/tmp/err || result=$?", run.qd1));
+            if !run.meanwhile.is_empty() {
+                lines.push("touch /tmp/ended; wait $meanwhile || :; rm /tmp/ended".to_owned());
+            }
             lines.push(format!("send run {} {number} $result", self.name));
         }
         lines.join("\n") + "\n"
