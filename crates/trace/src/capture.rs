@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 use crate::program::{Device, attach, attach_start, load};
+use crate::tracefs::Tracefs;
 
 /// The object that `cargo xtask bpf` builds.
 static OBJECT: &[u8] = include_bytes!("../bpf/trace.bpf.o.gz");
@@ -53,18 +54,88 @@ pub enum Of {
 
 /// Records the requests of one disk, or of all disks, until it is dropped.
 pub struct Capture {
-    bpf: Ebpf,
-    ring: RingBuf<aya::maps::MapData>,
+    source: Source,
     /// Whether the kernel reports when a request was created (`block_io_start`, from 6.5 on).
     sees_start: bool,
 }
 
+/// Where the events come from.
+enum Source {
+    Bpf(Box<Bpf>),
+    /// Where the kernel allows no BPF.
+    Tracefs(Box<Tracefs>),
+}
+
 impl Capture {
-    /// Starts recording the requests of a disk; `with_syncs` adds what system calls wait for.
+    /// Starts recording the requests of a disk; `with_syncs` adds what system calls wait for. Where the kernel allows no
+    /// BPF, requests (without syncs, and not of [`Of::Bios`]) come from tracefs.
     ///
     /// # Errors
-    /// If the kernel or this user's privileges do not allow it.
+    /// If the kernel or this user's privileges do not allow it; why it allows no BPF.
     pub fn begin(of: Of, with_syncs: bool) -> Result<Self> {
+        let refused = match Bpf::begin(of, with_syncs) {
+            Ok((bpf, sees_start)) => return Ok(Self { source: Source::Bpf(Box::new(bpf)), sees_start }),
+            Err(refused) => refused,
+        };
+        let device = match of {
+            Of::All => None,
+            Of::Requests(device) => Some(device),
+            Of::Bios(_) => return Err(refused),
+        };
+        if with_syncs {
+            return Err(refused);
+        }
+        let tracefs = Tracefs::begin(device).map_err(|_| refused)?;
+        Ok(Self { sees_start: tracefs.sees_start, source: Source::Tracefs(Box::new(tracefs)) })
+    }
+
+    /// Returns true if the events come from BPF programs, false if they come from tracefs.
+    #[must_use]
+    pub const fn is_bpf(&self) -> bool {
+        matches!(self.source, Source::Bpf(_))
+    }
+
+    /// Returns true if the kernel reports how long requests waited before the device got them.
+    #[must_use]
+    pub const fn sees_start(&self) -> bool {
+        self.sees_start
+    }
+
+    /// Passes on the events recorded since the last call, in the order of completion on each processor, but at most
+    /// [`Capture::AT_ONCE`]: a disk may be faster than the reader. Returns true if there may be more.
+    pub fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
+        match &mut self.source {
+            Source::Bpf(bpf) => bpf.read(take),
+            Source::Tracefs(tracefs) => tracefs.read(&mut |request| take(Event::Request(request))),
+        }
+    }
+
+    /// Stops recording, passes on the remaining events, and returns what was and was not recorded.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn end(self, mut take: impl FnMut(Event)) -> Result<Counts> {
+        match self.source {
+            Source::Bpf(bpf) => bpf.end(take),
+            Source::Tracefs(tracefs) => Ok(tracefs.end(&mut |request| take(Event::Request(request)))),
+        }
+    }
+
+    /// How often to read, so that the ring buffer does not fill up at a million requests a second.
+    pub const EVERY: Duration = Duration::from_millis(20);
+    /// Most events passed on by one call of [`Capture::read`].
+    pub const AT_ONCE: usize = 20_000;
+}
+
+/// The loaded programs, and their ring buffer.
+struct Bpf {
+    bpf: Ebpf,
+    ring: RingBuf<aya::maps::MapData>,
+}
+
+impl Bpf {
+    /// Loads and attaches the programs; returns also whether the kernel reports when requests are created.
+    fn begin(of: Of, with_syncs: bool) -> Result<(Self, bool)> {
         let (device, has_requests) = match of {
             Of::All => (None, true),
             Of::Requests(device) => (Some(device), true),
@@ -92,19 +163,11 @@ impl Capture {
             attach(&mut bpf, &btf, "call_begins", "sys_enter")?;
         }
         let ring = bpf.take_map("events").context("the program has no ring")?;
-        Ok(Self { bpf, ring: RingBuf::try_from(ring)?, sees_start })
+        Ok((Self { bpf, ring: RingBuf::try_from(ring)? }, sees_start))
     }
 
-    /// Returns true if the kernel reports how long requests waited before the device got them.
-    #[must_use]
-    pub const fn sees_start(&self) -> bool {
-        self.sees_start
-    }
-
-    /// Passes on the events recorded since the last call, in the order of completion on each processor, but at most
-    /// [`Capture::AT_ONCE`]: a disk may be faster than the reader. Returns true if there may be more.
-    pub fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
-        for _ in 0..Self::AT_ONCE {
+    fn read(&mut self, mut take: impl FnMut(Event)) -> bool {
+        for _ in 0..Capture::AT_ONCE {
             let Some(item) = self.ring.next() else { return false };
             if let Some(event) = Event::parse(&item) {
                 take(event);
@@ -113,11 +176,7 @@ impl Capture {
         true
     }
 
-    /// Stops recording, passes on the remaining events, and returns what was and was not recorded.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn end(mut self, mut take: impl FnMut(Event)) -> Result<Counts> {
+    fn end(mut self, mut take: impl FnMut(Event)) -> Result<Counts> {
         for (_, program) in self.bpf.programs_mut() {
             // Programs that were never loaded fail here; that does not matter.
             let program: Result<&mut BtfTracePoint, _> = program.try_into();
@@ -146,9 +205,4 @@ impl Capture {
             lost_other: sum(3)?,
         })
     }
-
-    /// How often to read, so that the ring buffer does not fill up at a million requests a second.
-    pub const EVERY: Duration = Duration::from_millis(20);
-    /// Most events passed on by one call of [`Capture::read`].
-    pub const AT_ONCE: usize = 20_000;
 }

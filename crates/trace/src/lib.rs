@@ -3,7 +3,7 @@
 //! [`Capture`] reports each request (`bpf/trace.bpf.c`); [`Live`] aggregates requests in the kernel
 //! (`bpf/live.bpf.c`). Both load a committed object, built by `cargo xtask bpf`, and attach it to tracepoints whose
 //! arguments the kernel describes (BTF). They need no tracefs, no kprobes and no compiler; field offsets are resolved
-//! when the object is loaded (CO-RE). [`mod@file`] keeps traces in files, and reads those of other tools.
+//! when the object is loaded (CO-RE). Where the kernel allows no BPF, requests come from tracefs. [`mod@file`] keeps traces in files, and reads those of other tools.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -16,6 +16,7 @@ mod live;
 mod others;
 mod program;
 mod split;
+mod tracefs;
 
 pub use capture::{Capture, Counts, Of};
 pub use entry::Entry;

@@ -10,7 +10,7 @@ use qd1_probe::Machine;
 use serde_json::Value;
 
 use crate::common::refusal::as_ordinary_user;
-use crate::common::{Place, Running, int, or_skip, said, traced};
+use crate::common::{Place, Running, int, is_root, or_skip, said, traced};
 
 /// The kernel's counters of a device.
 fn counted(disk: &str) -> DeviceCounters {
@@ -208,4 +208,47 @@ fn a_check_names_who_else_used_the_disk() {
     let findings = report["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["id"] == "other_traffic").expect("a finding");
     assert!(found["title"].as_str().unwrap().starts_with("another program (neighbour) used the device"), "{found}");
+}
+
+/// In a mount namespace without BTF, the kernel's trace events take the place of BPF.
+#[test]
+fn without_btf_requests_come_from_tracefs() {
+    if !is_root() {
+        or_skip!(Err("mounts need root".to_owned()));
+    }
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let script = "mount -t tmpfs none /sys/kernel/btf || exit 9
+        ( while :; do
+            dd if=$1 of=/dev/null bs=4k count=50 iflag=direct status=none
+            dd if=/dev/zero of=$1 bs=64k count=10 oflag=direct conv=fsync status=none
+        done ) & work=$!
+        \"$2\" trace $1 --runtime 3s --json; result=$?
+        kill $work
+        mount -t tracefs none /mnt && ls /mnt/instances >&2
+        exit $result";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh", disk.path(), crate::common::qd1()]);
+    let output = command.output().unwrap();
+    let error = said(&output.stderr);
+    let is_refused = output.status.code() == Some(9) || error.contains("cannot trace requests");
+    or_skip!(if is_refused { Err(error.clone()) } else { Ok(()) });
+    assert!(output.status.success() && error.contains("recorded by tracefs"), "{error}");
+    assert!(!error.contains("qd1-"), "its instance should be gone: {error}");
+    let text = said(&output.stdout);
+    let objects: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects[0]["rests_on"], "tracefs");
+    let of = |op: &str| objects.iter().filter(|object| object["op"] == op).collect::<Vec<_>>();
+    let (reads, writes) = (of("read"), of("write"));
+    // An ending dd, whose requests are whole.
+    assert!(reads.len() >= 50 && writes.len() >= 10 && !of("flush").is_empty(), "{text}");
+    // Others may look at the device, too.
+    let by_dd = reads.iter().filter(|read| read["bytes"] == 4096 && read["comm"] == "dd").count();
+    assert!(by_dd * 10 >= reads.len() * 9, "{text}");
+    assert!(writes.iter().all(|write| write["bytes"] == 65536), "{text}");
+    let device_ns = reads[0]["device_ns"].as_u64().unwrap();
+    assert!((1..5_000_000_000).contains(&device_ns), "{text}");
+    let end = objects.last().unwrap();
+    let unseen = end["unseen"].as_u64().unwrap();
+    let shown = (objects.len() - 2) as u64;
+    assert!(unseen <= 20 && end["completed"].as_u64().unwrap() == shown + unseen, "{end}");
 }

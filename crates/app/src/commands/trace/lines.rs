@@ -31,6 +31,8 @@ pub(super) struct Lines<'a> {
     last_us: u64,
     /// Whether the time in the device is known.
     sees_device: bool,
+    /// Whether the events come from BPF programs, not from tracefs.
+    is_bpf: bool,
 }
 
 /// The first JSON object.
@@ -107,7 +109,14 @@ impl<'a> Lines<'a> {
             opened: BTreeSet::new(),
             last_us: 0,
             sees_device: true,
+            is_bpf: true,
         }
+    }
+
+    /// Sets whether the events come from BPF programs, not from tracefs.
+    pub(super) const fn of_bpf(mut self, is_bpf: bool) -> Self {
+        self.is_bpf = is_bpf;
+        self
     }
 
     /// Formats lines of a recorded trace, which names its disks, and may not know how long the device took.
@@ -132,7 +141,7 @@ impl<'a> Lines<'a> {
             Format::Ndjson => line(&Start {
                 kind: "start",
                 schema_version: SCHEMA_VERSION,
-                rests_on: "bpf_tracepoints",
+                rests_on: if self.is_bpf { "bpf_tracepoints" } else { "tracefs" },
                 sees_queue: sees_start,
                 syncs_rest_on: self.has_syncs.then_some("bpf_syscalls"),
             }),

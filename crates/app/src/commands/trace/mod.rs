@@ -72,13 +72,20 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     // Before the capture: the first requests may be completed before it is set up.
     let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(recorded, args.has_syncs()).map_err(|error| not_allowed(&error))?;
-    let sees_start = capture.sees_start();
+    let (sees_start, is_bpf) = (capture.sees_start(), capture.is_bpf());
+    if !is_bpf && cgroup.is_some() {
+        let message = "--cgroup needs BPF, which this kernel or container does not allow; omit it";
+        return Err(Problem::new(ProblemKind::Capability, message).into());
+    }
     let sink = match recorder {
         Some(recorder) => {
             let about = Recorder::about(of, sees_start, args.has_syncs());
             Sink::File(Box::new(recorder.begin(about, begin_ns, names_of(&machine))?))
         }
-        None => Sink::lines(Lines::new(args.format(), Some(&machine), begin_ns, args.has_syncs()), sees_start),
+        None => {
+            let lines = Lines::new(args.format(), Some(&machine), begin_ns, args.has_syncs()).of_bpf(is_bpf);
+            Sink::lines(lines, sees_start)
+        }
     };
     let mut shown = Shown::new(Filter { args, cgroup }, sink);
     if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
@@ -110,7 +117,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let Shown { sink, answer, around, count, .. } = shown;
     let file = sink.end(&mut out, counts, unexplained, true)?;
     if !args.quiet {
-        message::print(format_args!("qd1: {}", counted(of, recorded, took_ns, counts, sees_start)));
+        message::print(format_args!("qd1: {}", counted(of, recorded, took_ns, counts, sees_start, is_bpf)));
         if let Some((path, bytes)) = file {
             message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));
         }
@@ -135,22 +142,24 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
-fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: bool) -> String {
+fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: bool, is_bpf: bool) -> String {
     let unseen = match counts.unseen {
         0 => String::new(),
         unseen => format!(", {} not seen from start to end", thousands(unseen)),
     };
     let other = match counts.lost_other {
         0 => String::new(),
-        lost => format!(", and {} events that explain syncs", thousands(lost)),
+        lost if is_bpf => format!(", and {} events that explain syncs", thousands(lost)),
+        lost => format!(", and {} events of some", thousands(lost)),
     };
+    let source = if is_bpf { "BPF at tracepoints" } else { "tracefs, since BPF is not available" };
     let queue = match recorded {
         Of::Bios(_) => "; it has no queue of its own, so there are no queue times",
         _ if sees_start => "",
         _ => "; this kernel does not report queue times (Linux 6.5 and later do)",
     };
     format!(
-        "{} request{} of {of} in {}, {} lost{other}{unseen}; recorded by BPF at tracepoints{queue}",
+        "{} request{} of {of} in {}, {} lost{other}{unseen}; recorded by {source}{queue}",
         thousands(counts.completed),
         if counts.completed == 1 { "" } else { "s" },
         format_span_ns(took_ns),
