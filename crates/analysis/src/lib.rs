@@ -35,6 +35,7 @@ pub mod sync;
 mod tail;
 pub mod trace_summary;
 pub mod trend;
+mod watched;
 
 #[cfg(test)]
 mod testing;
@@ -61,7 +62,8 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         report.parts.push(alone);
         return report;
     }
-    let mut findings = findings(record, summary);
+    // Detectors look at what a step was planned to do; a watch plans nothing.
+    let mut findings = if record.watched.is_some() { Vec::new() } else { findings(record, summary) };
     let nothing = Thresholds { class: Vec::new() };
     let has_disk = no_disk(&findings).is_none();
     let thresholds = if has_disk { thresholds } else { &nothing };
@@ -77,7 +79,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     detect::weigh_by_effect(&mut findings, &judged.collect::<Vec<_>>());
     let judged = parts::Judged { record, summary, findings: &findings, thresholds };
     report.parts = parts::PARTS.iter().filter_map(|work_out| work_out(&judged)).collect();
-    let more: Vec<Finding> = report.parts.iter().flat_map(parts::findings).collect();
+    let more: Vec<Finding> = report.parts.iter().flat_map(|part| parts::findings(part, record)).collect();
     if !more.is_empty() {
         findings.extend(more);
         detect::sort(&mut findings);

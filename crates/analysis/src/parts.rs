@@ -4,9 +4,10 @@ use qd1_model::figure::Summary;
 use qd1_model::identity::Identity;
 use qd1_model::part::{IsPart, Part};
 use qd1_model::sweep::Surface;
+use qd1_model::watched::Watched;
 use qd1_model::{Finding, Record, Subject, Thresholds};
 
-use crate::{apps, filesystems, identify, limits, long_check, meta, predict, sweep, sync};
+use crate::{apps, filesystems, identify, limits, long_check, meta, predict, sweep, sync, watched};
 
 /// What a part is derived from.
 pub(crate) struct Judged<'a> {
@@ -22,7 +23,7 @@ pub(crate) struct Judged<'a> {
 type WorkOut = fn(&Judged<'_>) -> Option<Part>;
 
 /// All parts but [`alone`]'s.
-pub(crate) const PARTS: [WorkOut; 8] = [
+pub(crate) const PARTS: [WorkOut; 9] = [
     |run| (run.record.plan.subject == Subject::Limits).then(|| limits::of_record(run.record).into_part()),
     |run| {
         let is_asked = run.record.plan.subject == Subject::Predict || run.record.plan.prediction.is_some();
@@ -33,6 +34,7 @@ pub(crate) const PARTS: [WorkOut; 8] = [
     |run| meta::table(run.record, run.summary).map(IsPart::into_part),
     |run| sync::table(run.record).map(IsPart::into_part),
     |run| apps::summarize(run.record).map(IsPart::into_part),
+    |run| watched::of(run.record).map(IsPart::into_part),
     |run| {
         let asked = || (run.record.plan.subject == Subject::Identify).then(Identity::default);
         identify::identify(run.record).or_else(asked).map(IsPart::into_part)
@@ -46,6 +48,7 @@ pub(crate) fn alone(record: &Record, summary: &Summary) -> Option<Part> {
 }
 
 /// What a part adds to the findings of the run.
-pub(crate) fn findings(part: &Part) -> Vec<Finding> {
-    Surface::of(part).map(sweep::findings).unwrap_or_default()
+pub(crate) fn findings(part: &Part, record: &Record) -> Vec<Finding> {
+    let of_watch = Watched::of(part).map(|watched| watched::findings(watched, record));
+    of_watch.or_else(|| Surface::of(part).map(sweep::findings)).unwrap_or_default()
 }

@@ -79,7 +79,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Sync(args)) => sync::run(args, typed),
         Some(Command::Ping(args)) => ping::run(args, typed),
         Some(Command::Trace(args)) => trace::run(args),
-        Some(Command::Watch(args)) => watch::run(args),
+        Some(Command::Watch(args)) => watch::run(args, typed),
         Some(Command::Identify(args)) => identify::run(args, typed),
         Some(Command::Filesystems(args)) => filesystems::run(args, typed),
         Some(Command::Restore(args)) => restore::run(args),

@@ -43,6 +43,7 @@ pub mod trace_summary;
 pub mod trend;
 pub mod units;
 pub mod verdict;
+pub mod watched;
 
 pub use environment::Environment;
 pub use figure::{Estimate, LoadSummary, StepSummary, StreamSummary, Summary};

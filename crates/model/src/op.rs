@@ -13,6 +13,8 @@ pub enum OpClass {
     Write,
     /// A trim.
     Trim,
+    /// A flush of the device's cache, as the device sees it.
+    Flush,
     /// A write and its sync as one.
     Commit,
     /// Create a file, write it, close it.
@@ -41,10 +43,11 @@ pub enum OpClass {
 
 impl OpClass {
     /// All kinds, in the order of streams.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Read,
         Self::Write,
         Self::Trim,
+        Self::Flush,
         Self::Commit,
         Self::Create,
         Self::Stat,
@@ -65,6 +68,7 @@ impl OpClass {
             Self::Read => "read",
             Self::Write => "write",
             Self::Trim => "trim",
+            Self::Flush => "flush",
             Self::Commit => "commit",
             Self::Create => "create",
             Self::Stat => "stat",
@@ -82,7 +86,7 @@ impl OpClass {
 
     /// Returns true if it moves no bytes.
     pub const fn moves_nothing(self) -> bool {
-        matches!(self, Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
+        matches!(self, Self::Flush | Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::report::Report;
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
 use crate::verdict::{Durability, Grade, Impression, Judged, Verdict};
+use crate::watched::Watched;
 
 /// The type of a part.
 pub trait IsPart: Sized {
@@ -144,6 +145,8 @@ parts! {
     Sync(SyncTable) in sync;
     /// Results from a real program's own counters; absent in other runs.
     App(AppSummary) in app;
+    /// What a watch of disks saw; absent in other runs.
+    Watch(Watched) in watch;
     /// What kind of storage it is; absent if too little was measured to say anything.
     Identity(Identity) in identity;
 }

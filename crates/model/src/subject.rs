@@ -35,6 +35,8 @@ pub enum Subject {
     Filesystems,
     /// fio's jobs: `qd1 fio`, and `qd1 run` with a job file.
     Jobs,
+    /// A watch of disks: `qd1 watch`.
+    Watch,
 }
 
 impl Subject {
@@ -52,6 +54,7 @@ impl Subject {
             Some("predict") => Self::Predict,
             Some("app") => Self::Program,
             Some("filesystems") => Self::Filesystems,
+            Some("watch") => Self::Watch,
             Some("run") => Self::infer_from_suite(&command[2..], suite),
             _ => Self::Jobs,
         }

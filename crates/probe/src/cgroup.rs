@@ -28,7 +28,7 @@ struct Groups {
 impl Machine {
     /// The smallest memory limit on this process.
     pub(crate) fn cgroup_memory_max(&self) -> Option<Bytes> {
-        let groups = self.groups("memory")?;
+        let groups = self.groups("self", "memory")?;
         let file = if groups.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
         let limits = groups.dirs.iter().filter_map(|dir| self.number::<u64>(dir.join(file)));
         limits.filter(|limit| *limit < NO_LIMIT_MIN_BYTES).min().map(Bytes)
@@ -36,13 +36,30 @@ impl Machine {
 
     /// The I/O limits on this process, each as version 2 words it: `8:0 rbps=max wbps=1048576 riops=max wiops=max`.
     pub(crate) fn cgroup_io_limits(&self) -> Vec<String> {
+        self.io_limits_of("self")
+    }
+
+    /// Returns the limits of a process on a disk, in words of version 2: `wbps=1048576`; empty without any.
+    #[must_use]
+    pub fn io_limits(&self, pid: u32, (major, minor): (u32, u32)) -> String {
+        let device = format!("{major}:{minor} ");
+        let all = self.io_limits_of(&pid.to_string());
+        let of_device = all.iter().filter_map(|line| line.strip_prefix(&device));
+        let mut limits: Vec<&str> =
+            of_device.flat_map(str::split_whitespace).filter(|word| !word.ends_with("=max")).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits.join(" ")
+    }
+
+    fn io_limits_of(&self, process: &str) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        if let Some(groups) = self.groups("io").filter(|groups| groups.is_v2) {
+        if let Some(groups) = self.groups(process, "io").filter(|groups| groups.is_v2) {
             for dir in &groups.dirs {
                 lines.extend(self.text(dir.join("io.max")).lines().map(str::to_owned));
             }
         }
-        if let Some(groups) = self.groups("blkio").filter(|groups| !groups.is_v2) {
+        if let Some(groups) = self.groups(process, "blkio").filter(|groups| !groups.is_v2) {
             for dir in &groups.dirs {
                 lines.extend(self.throttles(dir));
             }
@@ -73,8 +90,8 @@ impl Machine {
         devices.into_iter().map(word).collect()
     }
 
-    fn groups(&self, controller: &str) -> Option<Groups> {
-        let text = self.text("/proc/self/cgroup");
+    fn groups(&self, process: &str, controller: &str) -> Option<Groups> {
+        let text = self.text(format!("/proc/{process}/cgroup"));
         let mut unified = None;
         let mounts = self.mounts();
         for line in text.lines() {

@@ -30,6 +30,7 @@ mod nvme;
 pub mod same_disk;
 pub mod sampler;
 pub mod signature;
+mod sleeping;
 mod transport;
 mod uuid;
 mod vendor;

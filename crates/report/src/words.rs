@@ -282,6 +282,7 @@ pub(crate) const fn plural(class: OpClass) -> &'static str {
         OpClass::Read => "reads",
         OpClass::Write => "writes",
         OpClass::Trim => "trims",
+        OpClass::Flush => "flushes",
         OpClass::Commit => "commits",
         OpClass::Create => "creates",
         OpClass::Stat => "stats",

@@ -58,6 +58,12 @@ impl Latencies {
         all
     }
 
+    /// Adds requests whose part of the time is in the bucket that has `ns`, as [`Latencies::buckets`] returned them.
+    pub fn add(&mut self, stage: Stage, ns: u64, count: u64) {
+        let bucket = &mut self.buckets[stage as usize][bucket_of(ns)];
+        *bucket = bucket.saturating_add(count);
+    }
+
     /// Returns the counts since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -112,6 +118,15 @@ fn two(low: u32, high: u32) -> [u8; 8] {
     bytes
 }
 
+/// The bucket of a time, as the BPF program computes it.
+fn bucket_of(ns: u64) -> usize {
+    if ns < FIRST_NS {
+        return (ns / 64) as usize;
+    }
+    let bits = 63 - ns.leading_zeros() as usize;
+    ((bits - 9) * PER_DOUBLING + (ns >> (bits - 4) & 15) as usize).min(BUCKETS - 1)
+}
+
 const fn bucket_begin_ns(bucket: usize) -> u64 {
     let step = FIRST_NS / PER_DOUBLING as u64;
     let (doubling, at) = (bucket / PER_DOUBLING, (bucket % PER_DOUBLING) as u64);
@@ -126,21 +141,20 @@ const fn bucket_end_ns(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the BPF program computes it.
-    fn bucket_of(ns: u64) -> usize {
-        if ns < FIRST_NS {
-            return (ns / 64) as usize;
-        }
-        let bits = 63 - ns.leading_zeros() as usize;
-        ((bits - 9) * PER_DOUBLING + (ns >> (bits - 4) & 15) as usize).min(BUCKETS - 1)
-    }
-
     fn latencies(times_ns: &[u64]) -> Latencies {
         let mut words = [0; WORDS];
         for ns in times_ns {
             words[4 + 2 * BUCKETS + bucket_of(*ns)] += 1;
         }
         Latencies::sum([words].iter())
+    }
+
+    #[test]
+    fn buckets_can_be_put_together_again() {
+        let all = latencies(&[5, 1000, 1024, 70_000, 70_000, 3_000_000_000, u64::MAX]);
+        let mut again = Latencies::default();
+        all.buckets(Stage::Total).for_each(|(from_ns, _, count)| again.add(Stage::Total, from_ns, count));
+        assert_eq!(again, all);
     }
 
     #[test]

@@ -17,4 +17,5 @@ mod small_volumes;
 mod throttled;
 mod trace;
 mod watch;
+mod watch_recorded;
 mod watch_screen;

@@ -45,22 +45,22 @@ impl Device {
 }
 
 /// A terminal that runs `qd1 watch`, and its directory.
-struct Screen {
-    terminal: Terminal,
+pub(crate) struct Screen {
+    pub(crate) terminal: Terminal,
     _dir: TempDir,
     status: PathBuf,
 }
 
 impl Screen {
-    fn new(size: [u16; 2], before: &str, args: &str) -> Self {
+    pub(crate) fn new(size: [u16; 2], before: &str, args: &str) -> Self {
         let dir = TempDir::new().unwrap();
         let status = dir.path().join("status");
-        let script = format!("{before} {} watch {args}; echo $? >{}; sleep 600", qd1(), status.display());
+        let script = format!("{before} {} watch --no-save {args}; echo $? >{}; sleep 600", qd1(), status.display());
         Self { terminal: Terminal::new(dir.path(), size, &script).unwrap(), _dir: dir, status }
     }
 
     /// Returns the screen as soon as `is_so` accepts it, or after some seconds.
-    fn when(&self, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn when(&self, is_so: impl Fn(&str) -> bool) -> String {
         let begin = qd1_lab::clock::now();
         loop {
             let screen = self.terminal.screen().unwrap();
@@ -72,7 +72,7 @@ impl Screen {
     }
 
     /// Quits with `q` and returns the exit code.
-    fn ended(&self) -> String {
+    pub(crate) fn ended(&self) -> String {
         self.terminal.type_keys(&["q"]).unwrap();
         self.when(|_| self.status.exists());
         std::fs::read_to_string(&self.status).unwrap_or_default().trim().to_owned()
@@ -151,7 +151,7 @@ fn it_ends_when_its_terminal_is_closed() {
     or_skip!(needs());
     let dir = TempDir::new().unwrap();
     let pid = dir.path().join("pid");
-    let script = format!("echo $$ >{}; exec {} watch", pid.display(), qd1());
+    let script = format!("echo $$ >{}; exec {} watch --no-save", pid.display(), qd1());
     let terminal = Terminal::new(dir.path(), [80, 24], &script).unwrap();
     let is_drawn = || terminal.screen().unwrap().contains("Device");
     wait_until("the first screen", is_drawn);

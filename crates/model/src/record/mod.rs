@@ -10,6 +10,7 @@ pub mod mounts;
 pub(crate) mod packed;
 pub mod program;
 mod visits;
+pub mod watched;
 
 use crate::op::{Ended, OpClass};
 use schemars::JsonSchema;
@@ -23,6 +24,7 @@ use crate::record::long_check::LongCheckRecord;
 use crate::record::machine::MachineInterval;
 use crate::record::mounts::MountRecord;
 use crate::record::program::{AppRecord, AppStep};
+use crate::record::watched::WatchRecord;
 use crate::units::Bytes;
 
 /// One run.
@@ -63,6 +65,9 @@ pub struct Record {
     /// The rounds of a check over hours; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<LongCheckRecord>,
+    /// What a watch saw; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<WatchRecord>,
 }
 
 impl Record {
@@ -84,6 +89,7 @@ impl Record {
             steps: Vec::new(),
             mounts: Vec::new(),
             over: None,
+            watched: None,
         }
     }
 }

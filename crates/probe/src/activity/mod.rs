@@ -1,7 +1,9 @@
 //! What the machine and its disks have done since it started: the counters behind iostat and vmstat.
 
+mod processes;
 mod rates;
 
+pub use processes::ProcessIo;
 pub use rates::{CpuShares, DiskRates, MemoryUse, PagingRates, Rates, RequestRates};
 
 use qd1_clock as clock;

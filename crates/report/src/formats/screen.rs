@@ -177,7 +177,7 @@ fn foot(page: &mut Page, report: &Report) {
         let took = format_span_ns(report.record.elapsed_ns);
         let text = format!("It took {took}{wrote}: measure at busy hours too (check --over 24h).");
         dim(page, &text);
-    } else if !is_over_hours && !wrote.is_empty() {
+    } else if !is_over_hours && !wrote.is_empty() && report.record.watched.is_none() {
         dim(page, &format!("It took {}{wrote}.", format_span_ns(report.record.elapsed_ns)));
     }
     let rest = match page.style.detail {

@@ -40,6 +40,7 @@ pub(super) fn rule(parent: &str, field: &str) -> Rule {
         | ("target", "kind")
         | ("counters" | "reported", "unit")
         | ("streams", "class" | "slowest")
+        | ("ops", "class")
         | ("waits", "looked_at")
         | ("steps", "ended" | "engine" | "intervals" | "machine")
         | ("lat" | "slat" | "clat" | "write_part" | "sync_part" | "sync", "hdr_v2") => Typed,
@@ -67,7 +68,10 @@ pub(super) fn rule(parent: &str, field: &str) -> Rule {
         ("environment", "virtualization" | "vendor" | "cpu_governor" | "cgroup_io_limits[]") | ("clock", "source") => {
             If(is_plain, "<redacted>")
         }
-        ("others", "comm") => Mark("<program>"),
+        ("others" | "beside" | "programs" | "waits", "comm") => Mark("<program>"),
+        ("waits", "what" | "place") => If(is_plain, "<wait>"),
+        ("disks", "name") | ("programs" | "waits", "disk") => Step,
+        ("watched", "unseen") => Mark("<reason>"),
         ("devices", "name") => If(is_device, "<device>"),
         ("devices", "number" | "kind" | "transport" | "scheduler" | "write_cache") => If(is_plain, "<redacted>"),
         ("devices" | "nvme", "model") => Part(words_of_model, "<model>"),

@@ -8,9 +8,12 @@ use qd1_model::plan::Rw;
 use qd1_model::plan::program::Program;
 use qd1_model::plan::sweep::SweepPlan;
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
+use qd1_model::record::OtherUser;
 use qd1_model::record::program::{AppRecord, AppUnit};
+use qd1_model::record::watched::{LongWait, WatchedProgram};
 use qd1_model::sweep::{Bend, BendState, Curve, Surface};
-use qd1_model::{Bytes, Estimate, Grade, Report, Subject};
+use qd1_model::watched::{Watched, WatchedRow};
+use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Subject};
 
 use super::{bonnie, fast_nvme, meta, over_a_day, slow_vps, sync};
 
@@ -111,6 +114,51 @@ fn app() -> Report {
     report
 }
 
+fn watched() -> Report {
+    let row = WatchedRow {
+        disk: "sda".to_owned(),
+        class: OpClass::Read,
+        per_second: 2999.0,
+        bytes: Bytes(2999 * 4096 * 60),
+        await_ns: 61_000.0,
+        lat_p50_ns: Some(52_000),
+        lat_p99_ns: Some(590_000),
+        lat_p999_ns: None,
+        lat_max_ns: Some(812_000_000),
+        busy: 0.96,
+    };
+    let beside = OtherUser { comm: "dd".to_owned(), pid: 8, changed_bytes: Bytes(3 << 30), ..OtherUser::default() };
+    let program = WatchedProgram {
+        comm: "etcd".to_owned(),
+        pid: 77,
+        processes: 1,
+        disk: "sda".to_owned(),
+        syncs: 1_240,
+        sync_ns: 12_000_000_000,
+        longest_sync_ns: 812_000_000,
+        beside: vec![beside],
+        ..WatchedProgram::default()
+    };
+    let wait = LongWait {
+        at_ns: 30_000_000_000,
+        age_ns: 812_000_000,
+        what: "fdatasync".to_owned(),
+        disk: "sda".to_owned(),
+        comm: "etcd".to_owned(),
+        pid: 77,
+        place: "for the journal's commit".to_owned(),
+    };
+    let watched = Watched {
+        watched_ns: 60_000_000_000,
+        rows: vec![row],
+        programs: vec![program],
+        waits: vec![wait],
+        waits_seen: 1,
+        ..Watched::default()
+    };
+    with(Subject::Watch, Part::Watch(watched))
+}
+
 /// Kinds of reports by name, with a word of their part for people, one for programs, and one in CSV.
 pub fn kinds() -> Vec<(&'static str, Report, [&'static str; 2], &'static str)> {
     vec![
@@ -122,6 +170,7 @@ pub fn kinds() -> Vec<(&'static str, Report, [&'static str; 2], &'static str)> {
         ("bonnie", bonnie(), ["rewrite", "cpu_share"], "1.98,"),
         ("sync", sync(), ["5.46k", "wal_sync_method=fdatasync"], "lat_p50_ns"),
         ("app", app(), ["87.5 ms", "87500000"], "lat_p50_ns"),
+        ("watched", watched(), ["for the journal's commit", "812000000"], "590000"),
         ("identity", identity(), ["93 %", "0.93"], "lat_p50_ns"),
     ]
 }

@@ -338,6 +338,7 @@ fn record(steps: &[Step]) -> Record {
         steps: steps.iter().map(step_record).collect(),
         programs: Vec::new(),
         over: None,
+        watched: None,
         mounts: vec![],
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod sync;
 pub(crate) mod tail;
 pub(crate) mod verdicts;
 pub(crate) mod waited_for;
+pub(crate) mod watched;
 
 use qd1_model::Report;
 use qd1_model::part::Part;
@@ -41,6 +42,7 @@ fn of<'a>(report: &'a Report, part: &'a Part) -> Box<dyn Section + 'a> {
         Part::Meta(meta) => Box::new(meta::FileOperations { report, meta }),
         Part::Sync(table) => Box::new(sync::Methods { report, table }),
         Part::App(summary) => Box::new(apps::Program { report, summary }),
+        Part::Watch(watched) => Box::new(watched::Seen { report, watched }),
         Part::Identity(identity) => Box::new(identity::Kind { identity }),
     }
 }
@@ -67,6 +69,7 @@ fn place(report: &Report, part: &Part) -> Place {
         Part::Identity(_) if identity::is_identify(report) => Place::First,
         Part::Identity(_) => Place::Hidden,
         Part::LongCheck(_) => Place::BelowVerdicts,
+        Part::Watch(_) => Place::Whole,
         Part::Sweep(_) | Part::Meta(_) | Part::Sync(_) | Part::App(_) => Place::Steps,
     }
 }

@@ -12,6 +12,8 @@ Examples:
   qd1 watch /var/lib            the disk that holds a directory
   qd1 watch vda --batch 5 12    a report every 5 s for a minute
   qd1 watch --json --batch 10   a JSON report every 10 s, for scripts
+  qd1 watch --record night      full screen, and keeps what it shows in a file
+  qd1 watch --play night        shows it again; arrow keys go back and forth
 
 On a terminal it fills the screen and also shows latencies over time, requests
 and syncs that hang, and which processes use the disks (these need root). With
@@ -37,6 +39,15 @@ pub(crate) struct WatchArgs {
     /// Print reports as JSON, one object per line
     #[arg(long)]
     pub(super) json: bool,
+    /// Also write a report per interval to FILE, with processes and waits (as root)
+    #[arg(long, value_name = "FILE", conflicts_with = "play")]
+    pub(super) record: Option<PathBuf>,
+    /// Show a file of --record instead: on the screen, or as reports
+    #[arg(long, value_name = "FILE", conflicts_with = "target")]
+    pub(super) play: Option<PathBuf>,
+    /// Do not keep the report of the screen or of --record in the history
+    #[arg(long)]
+    pub(super) no_save: bool,
 }
 
 /// How often to report, and how many times.
@@ -68,6 +79,9 @@ impl WatchArgs {
             return Err(format!(
                 "--batch {interval}: must be at least 100ms, because the kernel counts in steps of up to 10 ms"
             ));
+        }
+        if self.play.is_some() && !batch.is_empty() {
+            return Err(format!("--batch {interval}: a recording has its own intervals; omit the interval"));
         }
         let number = |text: &String| text.parse::<u64>().ok().filter(|count| *count > 0);
         let count = match batch.get(1) {

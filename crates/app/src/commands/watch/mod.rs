@@ -2,10 +2,15 @@
 
 mod args;
 mod batch;
-mod lines;
+mod ending;
+mod json;
 mod processes;
 mod reading;
+mod recording;
 mod screen;
+mod source;
+mod summing;
+mod text;
 
 pub(crate) use args::{EXAMPLE, WatchArgs};
 
@@ -15,25 +20,62 @@ use anyhow::Result;
 use qd1_model::Problem;
 use qd1_probe::Machine;
 
+use crate::command_line::CommandLine;
 use crate::named_disk::named_disk;
 use crate::signals::Signals;
+use ending::{Begun, Goes};
 use reading::{Wanted, Watcher};
+use recording::{Player, Recorder};
+use source::{Origin, Source};
+use summing::Sum;
 
 /// Shows what the disks are doing until a signal arrives, `q` is pressed or the last report is printed.
 ///
 /// # Errors
 /// If the disk or the interval is invalid, requested latencies are not available, or the output cannot be written.
-pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
     let pace = args.pace().map_err(Problem::usage)?;
+    let is_screen = args.is_screen();
+    let (origin, begun) = match &args.play {
+        Some(path) => (Origin::Played(Player::open(path)?), Begun::elsewhere()),
+        None => live(args, is_screen)?,
+    };
+    let mut source = Source { origin, sum: Sum::default() };
+    let unseen = source.refused().map(str::to_owned);
+    let signals = Signals::install()?;
+    let ended = if is_screen {
+        screen::run(pace, &mut source, &signals)
+    } else {
+        batch::run(args, pace, &mut source, &signals)
+    };
+    let is_kept = args.play.is_none() && !args.no_save;
+    let goes = match (is_screen, args.record.is_some() && is_kept) {
+        (true, _) => Goes::ToStdout { is_kept, is_recorded: args.record.is_some() },
+        (false, true) => Goes::ToHistory,
+        (false, false) => {
+            source.end(false);
+            return ended;
+        }
+    };
+    let reported = ending::finish(source.end(true), begun, unseen.as_deref(), typed, goes);
+    // Whoever ended it with a signal may have closed the terminal as well.
+    if signals.exit_code().is_none() {
+        reported?;
+    }
+    ended
+}
+
+/// Begins to watch this machine.
+fn live(args: &WatchArgs, is_screen: bool) -> Result<(Origin, Begun)> {
     let machine = Machine::new();
     let disk = args.target.as_deref().map(|target| named_disk(&machine, target)).transpose()?;
-    let is_screen = args.is_screen();
-    let wanted = match (is_screen, args.latencies) {
+    let wanted = match (is_screen || args.record.is_some(), args.latencies) {
+        (_, true) if !is_screen => Wanted::Latencies { with_waits: args.record.is_some() },
         (true, _) => Wanted::Everything,
-        (false, true) => Wanted::Latencies,
-        (false, false) => Wanted::Counters,
+        (false, _) => Wanted::Counters,
     };
-    let signals = Signals::install()?;
-    let mut watcher = Watcher::begin(machine, disk, wanted)?;
-    if is_screen { screen::run(pace, &mut watcher, &signals) } else { batch::run(args, pace, &mut watcher, &signals) }
+    let begun = Begun::here(&machine, disk.as_deref());
+    let watcher = Watcher::begin(machine, disk, wanted)?;
+    let recorder = args.record.as_deref().map(Recorder::begin).transpose()?;
+    Ok((Origin::Live(Box::new(watcher), recorder), begun))
 }

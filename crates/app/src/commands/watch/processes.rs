@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use qd1_model::requests::COMM;
+use qd1_probe::activity::ProcessIo;
 use qd1_trace::{Process, SyncUnderWay};
 
 /// How long a process stays on the screen after its last activity, ns.
@@ -83,6 +85,65 @@ impl Processes {
     }
 }
 
+/// The processes as the kernel's accounts know them (`/proc/PID/io`), where BPF does not: all disks together, without
+/// syncs.
+#[derive(Default)]
+pub(super) struct Accounts {
+    known: HashMap<(u32, u64), ProcessIo>,
+    active: HashMap<(u32, u64), u64>,
+    last: Vec<ProcessReading>,
+    /// When they were last read, and when they may be read again, ns: with thousands of processes it takes long.
+    read_ns: u64,
+    next_ns: u64,
+}
+
+/// Share of the time that may be spent on reading accounts: one in this.
+const ACCOUNTS_SHARE: u64 = 100;
+
+impl Accounts {
+    /// Reads all accounts with `read`, unless that was done too recently; returns the processes that were active recently.
+    pub(super) fn take(
+        &mut self,
+        now_ns: impl Fn() -> u64,
+        read: impl FnOnce() -> Vec<ProcessIo>,
+    ) -> Vec<ProcessReading> {
+        let begin_ns = now_ns();
+        if begin_ns < self.next_ns {
+            return self.last.clone();
+        }
+        let all = read();
+        self.next_ns = begin_ns + ACCOUNTS_SHARE * (now_ns() - begin_ns);
+        let seconds = begin_ns.saturating_sub(self.read_ns) as f64 / 1e9;
+        let is_first = self.read_ns == 0;
+        self.read_ns = begin_ns;
+        self.last.clear();
+        let mut active = HashMap::new();
+        for now in &all {
+            let key = (now.pid, now.started);
+            let before = self.known.get(&key);
+            let grown = |of: fn(&ProcessIo) -> u64| of(now).saturating_sub(before.map_or(0, of)) as f64;
+            let (read, changed) = (grown(|of| of.read_bytes), grown(|of| of.write_bytes));
+            let is_active = !is_first && read + changed > 0.0;
+            let active_ns = if is_active { begin_ns } else { self.active.get(&key).copied().unwrap_or(0) };
+            if active_ns == 0 || begin_ns - active_ns >= RECENT_NS {
+                continue;
+            }
+            active.insert(key, active_ns);
+            let mut comm = [0; COMM];
+            comm.iter_mut().zip(now.comm.bytes().take(COMM - 1)).for_each(|(to, from)| *to = from);
+            self.last.push(ProcessReading {
+                process: Process { pid: now.pid, comm, ..Process::default() },
+                read: read / seconds.max(0.001),
+                changed: changed / seconds.max(0.001),
+                ..ProcessReading::default()
+            });
+        }
+        self.active = active;
+        self.known = all.into_iter().map(|of| ((of.pid, of.started), of)).collect();
+        self.last.clone()
+    }
+}
+
 /// Adds the time of syncs in progress to their processes: it counts as it passes, not in one lump at the end.
 fn add_pending(all: &mut Vec<Process>, syncs: &[SyncUnderWay]) {
     for sync in syncs {
@@ -159,6 +220,29 @@ mod tests {
         processes.take(vec![process(100, S)], &[], S, 1.0);
         let readings = processes.take(vec![process(2, S / 10)], &[], 2 * S, 1.0);
         assert_eq!((readings[0].syncs, readings[0].written), (2.0, 8192.0));
+    }
+
+    #[test]
+    fn accounts_become_rates_and_are_read_less_often_if_that_takes_long() {
+        let mut accounts = Accounts::default();
+        let clock = std::cell::Cell::new(S);
+        let io = |read_bytes: u64| ProcessIo { pid: 7, started: 1, comm: "dd".to_owned(), read_bytes, write_bytes: 0 };
+        let mut take = |read_bytes: u64, took_ns: u64| {
+            let found = accounts.take(
+                || clock.get(),
+                || {
+                    clock.set(clock.get() + took_ns);
+                    vec![io(read_bytes)]
+                },
+            );
+            clock.set(clock.get() + S - took_ns);
+            found.first().map(|of| of.read)
+        };
+        assert_eq!(take(4096, 0), None, "what it did before is not known");
+        assert_eq!(take(8192, 0), Some(4096.0));
+        assert_eq!(take(8192, S / 40), Some(0.0));
+        // For two and a half seconds, the last figures stay.
+        assert_eq!([take(9000, 0), take(9000, 0), take(11192, 0)], [Some(0.0), Some(0.0), Some(1000.0)]);
     }
 
     #[test]

@@ -11,18 +11,22 @@ use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
 use qd1_trace::{Device, Disks, InFlight, Latencies, Live, SyncUnderWay};
 
-use super::processes::{ProcessReading, Processes};
+use super::processes::{Accounts, ProcessReading, Processes};
 use crate::bpf::refusal;
 
 /// Requests and syncs that have been pending for at least this long are shown, ns.
 pub(super) const LONG_NS: u64 = 500_000_000;
 
+/// Most syncs whose reason is looked for.
+const REASONS_MAX: usize = 20;
 /// Shortest interval between reads of the control groups' names, ns: a machine may have thousands.
 const CGROUPS_NS: u64 = 10_000_000_000;
 
 /// What happened since the previous reading.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Reading {
+    /// When it was taken, s since the Unix epoch.
+    pub(super) unix_time_s: f64,
     pub(super) now: Activity,
     pub(super) rates: Rates,
     pub(super) disks: Vec<DiskReading>,
@@ -32,11 +36,19 @@ pub(super) struct Reading {
     /// Requests pending for [`LONG_NS`] or longer, oldest first.
     pub(super) requests: Vec<InFlight>,
     /// Syncs pending for [`LONG_NS`] or longer, oldest first.
-    pub(super) syncs: Vec<SyncUnderWay>,
+    pub(super) syncs: Vec<SyncReading>,
+}
+
+/// A sync that takes long.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SyncReading {
+    pub(super) sync: SyncUnderWay,
+    /// What it waits for now; empty if that is not known.
+    pub(super) waits_for: String,
 }
 
 /// A disk.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct DiskReading {
     pub(super) rates: DiskRates,
     /// Major and minor number.
@@ -52,8 +64,8 @@ pub(super) struct DiskReading {
 pub(super) enum Wanted {
     /// None: counters only.
     Counters,
-    /// Latencies; it is an error if they are not available.
-    Latencies,
+    /// Latencies; it is an error if they are not available. Waits, too, if wanted and possible.
+    Latencies { with_waits: bool },
     /// Latencies and waits, if the kernel and this user's privileges allow it.
     Everything,
 }
@@ -73,6 +85,7 @@ pub(super) struct Watcher {
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
     processes: Processes,
+    accounts: Accounts,
     cgroups: Rc<HashMap<u64, String>>,
     /// When the names of the control groups were last read.
     cgroups_ns: u64,
@@ -88,13 +101,14 @@ impl Watcher {
             machine,
             disk,
             live: None,
-            has_waits: wanted == Wanted::Everything,
+            has_waits: matches!(wanted, Wanted::Everything | Wanted::Latencies { with_waits: true }),
             refused: None,
             queues: HashMap::new(),
             no_start: false,
             before: None,
             latencies: HashMap::new(),
             processes: Processes::default(),
+            accounts: Accounts::default(),
             cgroups: Rc::default(),
             cgroups_ns: 0,
         };
@@ -133,7 +147,7 @@ impl Watcher {
     }
 
     fn without(mut self, reason: String, wanted: Wanted) -> Result<Self> {
-        if wanted == Wanted::Latencies {
+        if matches!(wanted, Wanted::Latencies { .. }) {
             let message = format!("latencies are not available: {reason}");
             bail!(Problem::new(qd1_model::ProblemKind::Capability, message));
         }
@@ -204,13 +218,32 @@ impl Watcher {
             processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
             syncs.retain(|sync| sync.age_ns >= LONG_NS);
         }
+        if self.refused.is_some() {
+            processes = self.accounts.take(clock::now_ns, || self.machine.process_io());
+        }
+        let has_old = |device: (u32, u32)| requests.iter().any(|request| request.device == device);
+        let with_reason = |(at, sync): (usize, SyncUnderWay)| {
+            let waits_for = if at < REASONS_MAX { self.waits_for(&sync, has_old(sync.device)) } else { String::new() };
+            SyncReading { sync, waits_for }
+        };
+        let syncs = syncs.into_iter().enumerate().map(with_reason).collect();
         let is_unknown = |of: &ProcessReading| !self.cgroups.contains_key(&of.process.cgroup);
         if processes.iter().any(is_unknown) && at_ns >= self.cgroups_ns + CGROUPS_NS {
             (self.cgroups, self.cgroups_ns) = (Rc::new(self.machine.cgroup_names()), at_ns);
         }
         self.before = Some(now.clone());
         let cgroups = self.cgroups.clone();
-        Ok(Reading { now, rates, disks, processes, cgroups, requests, syncs })
+        let unix_time_s = clock::wall_ns() as f64 / 1e9;
+        Ok(Reading { unix_time_s, now, rates, disks, processes, cgroups, requests, syncs })
+    }
+
+    /// What a sync waits for: a limit, if it has one on this disk and the disk has no request of its age.
+    fn waits_for(&self, sync: &SyncUnderWay, has_old_request: bool) -> String {
+        let limits = if has_old_request { String::new() } else { self.machine.io_limits(sync.asker.pid, sync.device) };
+        if !limits.is_empty() {
+            return format!("the limit of its control group ({limits})");
+        }
+        self.machine.waits_for(sync.asker.pid, sync.asker.tid).unwrap_or_default().to_owned()
     }
 
     fn latencies(&mut self, name: &str) -> Result<Option<Vec<(Op, Latencies)>>> {

@@ -10,7 +10,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
 /// Number of intervals kept.
-const KEPT: usize = 512;
+pub(super) const KEPT: usize = 512;
 /// Lower bounds of the rows, ns: three per decade.
 const ROWS_NS: [u64; 22] = [
     0,

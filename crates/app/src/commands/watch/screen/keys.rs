@@ -25,6 +25,8 @@ pub(super) enum Action {
     PreviousDisk,
     Faster,
     Slower,
+    /// In a recording: go this many reports forward.
+    Seek(isize),
     /// Start typing a filter for process names.
     Filter,
     /// A letter: text for the filter, or a command (see [`meaning`]).
@@ -34,8 +36,11 @@ pub(super) enum Action {
     Escape,
 }
 
+/// Reports that an arrow key goes back or forward.
+const SEEK: isize = 10;
+
 /// The keys as shown in the help, and what they do.
-pub(super) const HELP: [(&str, &str); 9] = [
+pub(super) const HELP: [(&str, &str); 10] = [
     ("q, Ctrl-C", "quit"),
     ("Tab or down, up", "next disk, previous disk"),
     ("s", "sort processes by the next column; at first by all bytes"),
@@ -43,6 +48,7 @@ pub(super) const HELP: [(&str, &str); 9] = [
     ("/", "show only names that contain the text you type"),
     ("p, space", "pause, continue"),
     ("+, -", "longer interval, shorter interval"),
+    ("left, right", "in a recording: 10 reports back, forward; Home and End: all"),
     ("h, ?", "this help"),
     ("Esc", "close the help, clear the filter"),
 ];
@@ -105,6 +111,10 @@ fn actions(bytes: &[u8]) -> (Vec<Action>, Vec<u8>) {
             match &after[..=end] {
                 "A" | "Z" => actions.push(Action::PreviousDisk),
                 "B" => actions.push(Action::NextDisk),
+                "C" => actions.push(Action::Seek(SEEK)),
+                "D" => actions.push(Action::Seek(-SEEK)),
+                "H" | "1~" | "7~" => actions.push(Action::Seek(isize::MIN)),
+                "F" | "4~" | "8~" => actions.push(Action::Seek(isize::MAX)),
                 _ => {}
             }
             rest = &after[end + 1..];
@@ -140,6 +150,7 @@ mod tests {
             all(b"\x1b[A\x1b[B\x1bOB\x1b[Z\t"),
             [Action::PreviousDisk, Action::NextDisk, Action::NextDisk, Action::PreviousDisk, Action::NextDisk]
         );
+        assert_eq!(all(b"\x1b[D\x1b[F"), [Action::Seek(-10), Action::Seek(isize::MAX)]);
         assert_eq!(all(b"\x1b"), [Action::Escape]);
         assert_eq!(all(b"\x03"), [Action::Quit]);
         assert_eq!(all("\u{e9}\x7f\r".as_bytes()), [Action::Letter('\u{e9}'), Action::Erase, Action::Enter]);

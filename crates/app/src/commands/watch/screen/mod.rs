@@ -18,7 +18,8 @@ use rustix::process::Signal;
 use signal_hook::consts::SIGCONT;
 
 use super::args::Pace;
-use super::reading::Watcher;
+use super::source::{Origin, Source};
+use crate::commands::watch::recording::Player;
 use crate::signals::Signals;
 use keys::Action;
 use state::State;
@@ -32,11 +33,11 @@ const FIRST_NS: u64 = 300_000_000;
 ///
 /// # Errors
 /// If the disk is gone, or the terminal fails.
-pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Result<ExitCode> {
+pub(super) fn run(pace: Pace, source: &mut Source, signals: &Signals) -> Result<ExitCode> {
     stay_in_memory();
-    watcher.read()?;
+    source.since_start()?;
     let mut terminal = init()?;
-    let shown = show(pace, watcher, signals, &mut terminal);
+    let shown = show(pace, source, signals, &mut terminal);
     // A terminal that is gone needs no restoring.
     let _ = ratatui::try_restore();
     if signals.exit_code().is_none() {
@@ -45,9 +46,10 @@ pub(super) fn run(pace: Pace, watcher: &mut Watcher, signals: &Signals) -> Resul
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
 }
 
-fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut ratatui::DefaultTerminal) -> Result<()> {
-    let mut state = State::new(pace.interval_ns, watcher.refused().map(str::to_owned));
-    let mut next_ns = clock::now_ns() + FIRST_NS;
+fn show(pace: Pace, source: &mut Source, signals: &Signals, terminal: &mut ratatui::DefaultTerminal) -> Result<()> {
+    let mut state = State::new(pace.interval_ns, source.refused().map(str::to_owned));
+    let is_played = matches!(source.origin, Origin::Played(_));
+    let mut next_ns = clock::now_ns() + if is_played { 0 } else { FIRST_NS };
     let is_continued = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGCONT, is_continued.clone()).context("cannot set signal handlers")?;
     let mut unfinished = Vec::new();
@@ -56,11 +58,17 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         let now_ns = clock::now_ns();
         let mut has_changed = false;
         if now_ns >= next_ns {
-            // A reading taken while the screen is paused would be lost.
-            if !state.is_paused() {
-                state.take(watcher.read()?);
+            // A reading taken while the screen is paused would be lost, unless it is recorded.
+            if !state.is_paused() || source.is_recorded() {
+                match source.next()? {
+                    Some(reading) if !state.is_paused() => state.take(reading),
+                    Some(_) => {}
+                    // The end of a recording stays on the screen.
+                    None => state.act(Action::Pause),
+                }
                 has_changed = true;
             }
+            state.set_place(source.place());
             next_ns = now_ns + state.interval_ns();
         }
         let wait = Duration::from_nanos(next_ns.saturating_sub(clock::now_ns())).min(KEY_WAIT);
@@ -70,6 +78,9 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
                 // The kernel ignores the signal if there is no shell that could resume us.
                 let _ = rustix::process::kill_current_process_group(Signal::TSTP);
                 is_continued.store(true, Ordering::Relaxed);
+            }
+            if let (Action::Seek(places), Origin::Played(player)) = (action, &mut source.origin) {
+                seek(player, &mut state, places);
             }
             state.act(action);
             next_ns = next_ns.min(clock::now_ns() + state.interval_ns());
@@ -92,6 +103,19 @@ fn show(pace: Pace, watcher: &mut Watcher, signals: &Signals, terminal: &mut rat
         }
     }
     Ok(())
+}
+
+/// Shows the report this many places after the current one, with the map of those before it.
+fn seek(player: &mut Player, state: &mut State, places: isize) {
+    let last = player.len().saturating_sub(1);
+    let to = (player.position().saturating_sub(1)).saturating_add_signed(places).min(last);
+    player.seek(to.saturating_sub(heatmap::KEPT - 1));
+    state.forget();
+    while player.position() <= to {
+        let Some(reading) = player.next() else { break };
+        state.take(reading);
+    }
+    state.set_place(Some((player.position(), player.len())));
 }
 
 fn init() -> Result<ratatui::DefaultTerminal> {

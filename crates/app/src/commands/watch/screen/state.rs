@@ -68,6 +68,8 @@ pub(super) struct State {
     is_help_shown: bool,
     is_by_cgroup: bool,
     is_over: bool,
+    /// How many reports of a recording have been shown, of how many.
+    place: Option<(usize, usize)>,
 }
 
 impl State {
@@ -87,7 +89,21 @@ impl State {
             is_help_shown: false,
             is_by_cgroup: false,
             is_over: false,
+            place: None,
         }
+    }
+
+    /// Forgets what was seen before: another part of the recording follows.
+    pub(super) fn forget(&mut self) {
+        self.heatmaps.clear();
+    }
+
+    pub(super) const fn set_place(&mut self, place: Option<(usize, usize)>) {
+        self.place = place;
+    }
+
+    pub(super) const fn place(&self) -> Option<(usize, usize)> {
+        self.place
     }
 
     /// Takes the next reading.
@@ -141,8 +157,8 @@ impl State {
                 let slower = INTERVALS_NS.into_iter().find(|ns| *ns > self.interval_ns);
                 self.interval_ns = slower.unwrap_or(self.interval_ns);
             }
-            // Erase does nothing outside the filter; the loop handles Suspend.
-            Action::Erase | Action::Suspend => {}
+            // Erase does nothing outside the filter; the loop handles the others.
+            Action::Erase | Action::Suspend | Action::Seek(_) => {}
         }
     }
 

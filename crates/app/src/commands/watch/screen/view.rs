@@ -17,7 +17,7 @@ use super::names::name;
 use super::state::{Sort, State};
 use crate::commands::trace::narrow;
 use crate::commands::watch::processes::ProcessReading;
-use crate::commands::watch::reading::{DiskReading, Reading};
+use crate::commands::watch::reading::{DiskReading, Reading, SyncReading};
 
 /// Most lines for requests and syncs that have been waiting for long.
 const WAITING_MAX: usize = 6;
@@ -93,12 +93,25 @@ fn has_color() -> bool {
 
 fn title_line(state: &State, width: u16) -> Line<'static> {
     let every = format_span_ns(state.interval_ns());
-    let what = if state.is_paused() { "PAUSED".to_owned() } else { format!("every {every}") };
-    let time = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
+    let what = match state.place() {
+        Some((at, count)) if at == count && state.is_paused() => format!("end of the recording, {at} reports"),
+        Some((at, count)) if state.is_paused() => format!("PAUSED, report {at} of {count}"),
+        Some((at, count)) => format!("report {at} of {count}, one every {every}"),
+        None if state.is_paused() => "PAUSED".to_owned(),
+        None => format!("every {every}"),
+    };
+    let time = state.reading().map_or_else(String::new, |reading| time(reading, state.place().is_some()));
     let left = "qd1 watch";
     let right = format!("{what}  {time}");
     let gap = usize::from(width).saturating_sub(left.len() + right.len());
     Line::from(vec![Span::styled(left, BOLD), Span::raw(" ".repeat(gap)), Span::raw(right)])
+}
+
+/// The time of a reading; with the date, if it was recorded.
+fn time(reading: &Reading, has_date: bool) -> String {
+    let at = jiff::Timestamp::from_microsecond((reading.unix_time_s * 1e6) as i64).unwrap_or_default();
+    let at = at.to_zoned(jiff::tz::TimeZone::system());
+    at.strftime(if has_date { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" }).to_string()
 }
 
 /// Requests and syncs that have been waiting for long, and who waits for them.
@@ -120,10 +133,11 @@ fn waiting(reading: &Reading) -> Vec<Line<'static>> {
         let (op, disk, who) = (request.op.name(), name_of(request.device), name(&request.asker.comm));
         wait(format!("{op}{size} on {disk} {place}, for {who} {}", request.asker.pid), request.age_ns);
     }
-    for sync in &reading.syncs {
+    for SyncReading { sync, waits_for } in &reading.syncs {
         let disk = if sync.device == (0, 0) { String::new() } else { format!(" on {}", name_of(sync.device)) };
         let who = name(&sync.asker.comm);
-        wait(format!("{}{disk}, for {who} {}", sync.call, sync.asker.pid), sync.age_ns);
+        let reason = if waits_for.is_empty() { String::new() } else { format!(", waits for {}", narrow(waits_for)) };
+        wait(format!("{}{disk}, for {who} {}{reason}", sync.call, sync.asker.pid), sync.age_ns);
     }
     let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();
     groups.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
@@ -240,7 +254,7 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     if let Some(reason) = state.refused() {
         let mut lines = Vec::new();
         if !rustix::process::geteuid().is_root() {
-            lines.push(Line::from("Run qd1 as root to see latencies, processes, and requests that hang."));
+            lines.push(Line::from("Run qd1 as root to see latencies, syncs, requests that hang, and all processes."));
         }
         // Wrapped at 80 columns.
         let words = format!("no latencies: {reason}");
@@ -298,7 +312,7 @@ fn latency_heading(disk: &str) -> String {
 }
 
 fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> {
-    if state.refused().is_some() || lines == 0 {
+    if state.refused().is_some() && state.processes().is_empty() || lines == 0 {
         return Vec::new();
     }
     let mark = |of: Sort, name: &str| if state.sort() == of { format!("{name}*") } else { name.to_owned() };
@@ -313,20 +327,29 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
     // The rest of the line is for names.
     let figures_width: usize = headings.iter().map(|(_, width)| width + 1).sum();
     let name_width = usize::from(width).saturating_sub(figures_width).min(60);
-    let first = if state.is_by_cgroup() { "CONTROL GROUP" } else { "    PID COMMAND" };
+    let first = if state.refused().is_some() {
+        "    PID COMMAND (/proc/PID/io, all disks)"
+    } else if state.is_by_cgroup() {
+        "CONTROL GROUP"
+    } else {
+        "    PID COMMAND"
+    };
     let mut all = vec![Line::styled(row(first, name_width, &headings), HEADING)];
+    // The kernel's accounts have neither writes apart from changes nor syncs.
+    let is_seen = state.refused().is_none();
+    let seen = |(text, width): (String, usize)| (if is_seen { text } else { "-".to_owned() }, width);
     let figures = |of: &ProcessReading| {
         let longest = of.process.longest_sync_ns;
         [
             figure(of.read / 1024.0, 7),
-            figure(of.written / 1024.0, 7),
+            seen(figure(of.written / 1024.0, 7)),
             figure(of.changed / 1024.0, 8),
-            figure(of.syncs, 7),
-            (format!("{:.0} ms/s", of.sync_wait * 1e3), 10),
+            seen(figure(of.syncs, 7)),
+            seen((format!("{:.0} ms/s", of.sync_wait * 1e3), 10)),
             (if longest > 0 { format_ns(longest as f64) } else { "-".to_owned() }, 7),
         ]
     };
-    if state.is_by_cgroup() {
+    if state.is_by_cgroup() && state.refused().is_none() {
         for (cgroup, of) in state.cgroups().into_iter().take(lines - 1) {
             // The end of the name is the most telling part.
             let skipped = cgroup.chars().count().saturating_sub(name_width);

@@ -1,17 +1,14 @@
-//! A report in the columns of vmstat and `iostat -x`, or as a JSON object.
+//! A report in the columns of vmstat and `iostat -x`.
 
 use std::fmt::Write as _;
 
 use qd1_model::units::Bytes;
-use qd1_model::{SCHEMA_VERSION, printable_output};
-use qd1_probe::activity::RequestRates;
-use qd1_trace::{Latencies, Stage};
-use serde_json::{Map, Value, json};
+use qd1_trace::Stage;
 
 use super::reading::{DiskReading, Reading};
 
 /// Appends a report as text.
-pub(super) fn push_text(text: &mut String, reading: &Reading, with_latencies: bool) {
+pub(super) fn push(text: &mut String, reading: &Reading, with_latencies: bool) {
     let Reading { now, rates, disks, .. } = reading;
     let (cpu, memory) = (&rates.cpu, &now.memory);
     *text += "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n         ";
@@ -97,72 +94,3 @@ const COLUMNS: [(Stage, f64); 7] = [
     (Stage::Device, 0.99),
     (Stage::Queue, 0.99),
 ];
-
-/// Appends a report as a line of JSON; disks have the keys of `iostat -o JSON`.
-pub(super) fn push_json(text: &mut String, at_s: f64, reading: &Reading) {
-    let Reading { now, rates, disks, .. } = reading;
-    let (cpu, memory, paging) = (&rates.cpu, &now.memory, &rates.paging);
-    let object = json!({
-        "type": "report",
-        "schema_version": SCHEMA_VERSION,
-        "unix_time_s": at_s,
-        "interval_s": rates.seconds,
-        "avg-cpu": {
-            "user": cpu.user, "nice": cpu.nice, "system": cpu.system,
-            "iowait": cpu.iowait, "steal": cpu.steal, "idle": cpu.idle,
-        },
-        "procs": { "r": now.running, "b": now.blocked },
-        "memory_kib": {
-            "swpd": memory.swap_kib, "free": memory.free_kib, "buff": memory.buffers_kib, "cache": memory.cache_kib,
-            "dirty": memory.dirty_kib, "writeback": memory.writeback_kib,
-        },
-        "kib_per_s": {
-            "si": paging.swap_in, "so": paging.swap_out, "bi": paging.blocks_in, "bo": paging.blocks_out,
-        },
-        "in": rates.interrupts,
-        "cs": rates.switches,
-        "pressure_percent": rates.pressure.map(|[cpu, io, memory]| json!({ "cpu": cpu, "io": io, "memory": memory })),
-        "disk": disks.iter().map(json).collect::<Vec<_>>(),
-    });
-    *text += &printable_output(&object.to_string());
-    text.push('\n');
-}
-
-fn json(DiskReading { rates: disk, latencies, .. }: &DiskReading) -> Value {
-    let mut object = Map::new();
-    object.insert("disk_device".to_owned(), disk.name.clone().into());
-    let mut add = |key: String, value: f64| object.insert(key, value.into());
-    for (letter, of) in [("r", &disk.reads), ("w", &disk.writes), ("d", &disk.discards)] {
-        let RequestRates { per_second, kib, merges, merged, await_ms, size_kib } = *of;
-        add(format!("{letter}/s"), per_second);
-        add(format!("{letter}kB/s"), kib);
-        add(format!("{letter}rqm/s"), merges);
-        add(format!("{letter}rqm"), merged);
-        add(format!("{letter}_await"), await_ms);
-        add(format!("{letter}areq-sz"), size_kib);
-    }
-    add("f/s".to_owned(), disk.flushes.per_second);
-    add("f_await".to_owned(), disk.flushes.await_ms);
-    add("aqu-sz".to_owned(), disk.in_flight);
-    add("util".to_owned(), disk.busy);
-    if let Some(latencies) = latencies {
-        let by_op = latencies.iter().map(|(op, latencies)| (op.name().to_owned(), json_of(latencies)));
-        object.insert("latency".to_owned(), Value::Object(by_op.collect()));
-    }
-    Value::Object(object)
-}
-
-/// Quantiles in ns, and the histograms: each bucket as its lower bound and its count.
-fn json_of(latencies: &Latencies) -> Value {
-    let stage = |stage: Stage| {
-        let quantile = |share: f64| latencies.quantile_ns(stage, share);
-        let buckets: Vec<[u64; 2]> = latencies.buckets(stage).map(|(from_ns, _, count)| [from_ns, count]).collect();
-        json!({
-            "count": latencies.count(stage), "p50_ns": quantile(0.5), "p99_ns": quantile(0.99),
-            "p999_ns": quantile(0.999), "max_ns": quantile(1.0), "buckets": buckets,
-        })
-    };
-    json!({
-        "bytes": latencies.bytes, "total": stage(Stage::Total), "device": stage(Stage::Device), "queue": stage(Stage::Queue),
-    })
-}

@@ -1,0 +1,236 @@
+//! What a watch amounts to: a row for each disk and operation, and findings about waits, syncs and busy disks.
+
+use qd1_model::record::watched::{LongWait, WatchedDisk, WatchedOp, WatchedProgram};
+use qd1_model::units::format_ns;
+use qd1_model::watched::{Watched, WatchedRow};
+use qd1_model::{Finding, FindingId, Record, Severity, printable};
+
+use crate::detect::{base_finding, percent};
+
+/// Waits from here on are critical, ns: programs give up.
+const CRITICAL_NS: u64 = 10_000_000_000;
+/// A sync that took this long is worth a finding, ns.
+const LONG_SYNC_NS: u64 = 100_000_000;
+/// So is this share of the time spent on waiting for syncs.
+const SYNC_SHARE: f64 = 0.2;
+/// Share of the time from which a full disk is worth a finding.
+const FULL_SHARE: f64 = 0.25;
+/// Programs that are named as those beside one that waited.
+const NAMED: usize = 2;
+/// A neighbour must have moved this share of the bytes to be named.
+const NAMED_SHARE: f64 = 0.1;
+
+/// Works out a watch; `None` for other runs.
+#[must_use]
+pub(crate) fn of(record: &Record) -> Option<Watched> {
+    let watch = record.watched.as_ref()?;
+    let seconds = watch.watched_ns.max(1) as f64 / 1e9;
+    let row = |disk: &WatchedDisk, op: &WatchedOp| {
+        let step = record.step(&disk.name);
+        let stream = step.and_then(|step| step.streams.iter().find(|stream| stream.class == op.class));
+        // All requests were seen, so their percentiles need no interval; but a p99 of fewer than 100 is their maximum.
+        let quantile = |share: f64| {
+            let lat = stream.map(|stream| &stream.lat).filter(|lat| lat.count() as f64 * (1.0 - share) >= 1.0 - 1e-9);
+            lat.map(|lat| lat.quantile(share))
+        };
+        WatchedRow {
+            disk: disk.name.clone(),
+            class: op.class,
+            per_second: op.ios / seconds,
+            bytes: op.bytes,
+            await_ns: op.await_ns,
+            lat_p50_ns: quantile(0.5),
+            lat_p99_ns: quantile(0.99),
+            lat_p999_ns: quantile(0.999),
+            lat_max_ns: stream.map(|stream| stream.lat.max_ns()),
+            busy: disk.busy,
+        }
+    };
+    Some(Watched {
+        watched_ns: watch.watched_ns,
+        unseen: watch.unseen.clone(),
+        rows: watch.disks.iter().flat_map(|disk| disk.ops.iter().map(move |op| row(disk, op))).collect(),
+        programs: watch.programs.clone(),
+        waits: watch.waits.clone(),
+        waits_seen: watch.waits_seen,
+    })
+}
+
+/// Conclusions, the most important first.
+pub(crate) fn findings(watched: &Watched, record: &Record) -> Vec<Finding> {
+    let mut all = Vec::new();
+    all.extend(waited(watched));
+    all.extend(watched.programs.iter().filter_map(|program| syncs(program, watched.watched_ns)).take(3));
+    all.extend(record.watched.iter().flat_map(|watch| &watch.disks).filter_map(full));
+    if !watched.unseen.is_empty() {
+        all.push(Finding {
+            title: "latencies, syncs and waits were not seen".to_owned(),
+            evidence: watched.unseen.clone(),
+            advice: "Run it as root, on a kernel with BTF.".to_owned(),
+            ..base_finding(FindingId::WatchedUnseen, Severity::Info, 1.0)
+        });
+    }
+    all
+}
+
+fn on(disk: &str) -> String {
+    if disk.is_empty() { String::new() } else { format!(" on {}", printable(disk)) }
+}
+
+/// The longest wait, and how many there were.
+fn waited(watched: &Watched) -> Option<Finding> {
+    let longest = watched.waits.first()?;
+    let LongWait { age_ns, what, disk, comm, pid, place, .. } = longest;
+    let place = if place.is_empty() { String::new() } else { format!(" {place}") };
+    let who = printable(comm);
+    let many = match watched.waits_seen {
+        0 | 1 => String::new(),
+        seen => format!("; {seen} requests and syncs took 0.5 s or longer"),
+    };
+    let severity = if *age_ns >= CRITICAL_NS { Severity::Critical } else { Severity::Warning };
+    let at = format_ns(longest.at_ns as f64);
+    let target = if disk.is_empty() { "DISK".to_owned() } else { printable(disk).into_owned() };
+    Some(Finding {
+        step: disk.clone(),
+        title: format!("{} took {} or longer{}", a(what), format_ns(*age_ns as f64), on(disk)),
+        evidence: format!("{who} (pid {pid}) waited{place}, first seen after {at}{many}"),
+        advice: format!("`qd1 trace {target} --slow 500ms` shows what happens around such a wait."),
+        ..base_finding(FindingId::WatchedWaited, severity, 0.95)
+    })
+}
+
+/// An operation with its article.
+fn a(what: &str) -> String {
+    // "an fsync", which is read letter by letter.
+    let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) || what == "fsync" { "an" } else { "a" };
+    format!("{article} {what}")
+}
+
+/// A program that waited long, or much, for its syncs.
+fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
+    let share = program.sync_ns as f64 / watched_ns.max(1) as f64;
+    if program.syncs == 0 || program.longest_sync_ns < LONG_SYNC_NS && share < SYNC_SHARE {
+        return None;
+    }
+    let mean = format_ns(program.sync_ns as f64 / program.syncs as f64);
+    let longest = format_ns(program.longest_sync_ns as f64);
+    let who = printable(&program.comm);
+    let all: u64 = program.beside.iter().map(qd1_model::record::OtherUser::bytes).sum();
+    let neighbours: Vec<String> = program
+        .beside
+        .iter()
+        .filter(|other| other.bytes() as f64 >= NAMED_SHARE * all as f64)
+        .take(NAMED)
+        .map(|other| {
+            let did = [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed")];
+            let did = did.into_iter().filter(|(bytes, _)| bytes.0 > 0).map(|(bytes, verb)| format!("{verb} {bytes}"));
+            let did: Vec<String> = did.collect();
+            format!("{} (pid {}) {}", printable(&other.comm), other.pid, did.join(" and "))
+        })
+        .collect();
+    let beside = if neighbours.is_empty() {
+        "; no other program used the disk meanwhile".to_owned()
+    } else {
+        format!("; meanwhile {}", neighbours.join(", "))
+    };
+    let disk = if program.disk.is_empty() { "DISK".to_owned() } else { printable(&program.disk).into_owned() };
+    Some(Finding {
+        step: program.disk.clone(),
+        title: format!("syncs of {who}{} took up to {longest}", on(&program.disk)),
+        evidence: format!(
+            "{} syncs of pid {}, {mean} each on average, waited for {} of the time in all{beside}",
+            program.syncs,
+            program.pid,
+            percent(share)
+        ),
+        advice: format!("`qd1 trace {disk} --op sync --min-lat 10ms` shows what each of them waits for."),
+        ..base_finding(FindingId::WatchedSyncs, Severity::Warning, 0.95)
+    })
+}
+
+/// A disk that was in use all the time for a good part of the watch.
+fn full(disk: &WatchedDisk) -> Option<Finding> {
+    if disk.full < FULL_SHARE {
+        return None;
+    }
+    Some(Finding {
+        step: disk.name.clone(),
+        title: format!(
+            "the disk {} was busy all the time in {} of the watch",
+            printable(&disk.name),
+            percent(disk.full)
+        ),
+        evidence: format!("{:.1} requests in flight on average", disk.in_flight),
+        advice:
+            "A disk that serves many requests in parallel may still have room: compare its latencies with those of \
+                 a quiet time (`qd1 compare`)."
+                .to_owned(),
+        ..base_finding(FindingId::WatchedBusy, Severity::Info, 0.9)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Bytes;
+    use qd1_model::record::OtherUser;
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn etcd() -> WatchedProgram {
+        WatchedProgram {
+            comm: "etcd".to_owned(),
+            pid: 77,
+            processes: 1,
+            disk: "sda".to_owned(),
+            syncs: 40,
+            sync_ns: 12 * S,
+            longest_sync_ns: 812_000_000,
+            beside: vec![
+                OtherUser { comm: "dd".to_owned(), pid: 8, changed_bytes: Bytes(3 << 30), ..OtherUser::default() },
+                OtherUser { comm: "cron".to_owned(), pid: 9, read_bytes: Bytes(4096), ..OtherUser::default() },
+            ],
+            ..WatchedProgram::default()
+        }
+    }
+
+    #[test]
+    fn who_waited_for_syncs_and_who_was_there_is_named() {
+        let found = syncs(&etcd(), 60 * S).unwrap();
+        assert_eq!(found.title, "syncs of etcd on sda took up to 812 ms");
+        assert_eq!(
+            found.evidence,
+            "40 syncs of pid 77, 300 ms each on average, waited for 20 % of the time in all; meanwhile dd (pid 8) changed 3 GiB"
+        );
+        let quick = WatchedProgram { longest_sync_ns: 2_000_000, sync_ns: S / 10, ..etcd() };
+        assert_eq!(syncs(&quick, 60 * S), None);
+    }
+
+    #[test]
+    fn a_hang_is_critical() {
+        let wait = LongWait {
+            age_ns: 12 * S,
+            what: "read".to_owned(),
+            disk: "sda".to_owned(),
+            comm: "dd".to_owned(),
+            pid: 8,
+            place: "in the device".to_owned(),
+            ..LongWait::default()
+        };
+        let watched = |age_ns: u64| Watched {
+            waits: vec![LongWait { age_ns, ..wait.clone() }],
+            waits_seen: 3,
+            ..Watched::default()
+        };
+        let found = waited(&watched(12 * S)).unwrap();
+        assert_eq!((found.severity, found.title.as_str()), (Severity::Critical, "a read took 12.0 s or longer on sda"));
+        assert_eq!(
+            found.evidence,
+            "dd (pid 8) waited in the device, first seen after 0 ns; 3 requests and syncs took 0.5 s or longer"
+        );
+        assert_eq!(waited(&watched(S)).unwrap().severity, Severity::Warning);
+        assert_eq!(a("fsync"), "an fsync");
+        assert_eq!(a("write"), "a write");
+    }
+}

@@ -1,0 +1,436 @@
+//! What the readings of a watch amount to: a run as of every other command, with a step for each disk.
+
+use std::collections::HashMap;
+
+use qd1_model::hist::{Recorder, coarse_index};
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::record::watched::{
+    LongWait, PROGRAMS_MAX, WAITS_MAX, WatchRecord, WatchedDisk, WatchedOp, WatchedProgram,
+};
+use qd1_model::record::{Interval, IntervalStream, OTHERS_MAX, OtherUser, StepRecord, Stream};
+use qd1_model::requests::Op;
+use qd1_model::{Bytes, Hist};
+use qd1_trace::{Latencies, Stage};
+
+use super::processes::ProcessReading;
+use super::reading::{DiskReading, Reading, SyncReading};
+
+/// Most intervals of a disk; beyond it, each two become one.
+const INTERVALS_MAX: usize = 4096;
+/// Share of a reading's time that a process must wait for syncs for its neighbours to count.
+const WAITS: f64 = 0.05;
+/// Busy all the time, percent.
+const FULL: f64 = 95.0;
+/// Most programs and waits that are kept while it goes on; the least important are dropped.
+const KEPT: usize = 2000;
+
+/// The sum of all readings so far.
+#[derive(Default)]
+pub(super) struct Sum {
+    readings: u64,
+    seconds: f64,
+    began_unix_s: f64,
+    disks: HashMap<String, DiskSum>,
+    programs: HashMap<(String, String), ProgramSum>,
+    waits: HashMap<Wait, LongWait>,
+    waits_dropped: u64,
+}
+
+/// A wait is the same in two readings if it began at about the same time.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Wait {
+    what: String,
+    disk: String,
+    pid: u32,
+    /// When it began, in tenths of a second since the watch began.
+    began: i64,
+}
+
+#[derive(Default)]
+struct DiskSum {
+    /// By operation: requests, bytes, ms.
+    counted: [[f64; 3]; OPS.len()],
+    latencies: HashMap<usize, Latencies>,
+    queue: f64,
+    busy: f64,
+    full: f64,
+    intervals: Vec<Interval>,
+    /// Readings that make up one interval.
+    merged: u32,
+    /// Readings in the last interval.
+    in_last: u32,
+}
+
+#[derive(Default)]
+struct ProgramSum {
+    program: WatchedProgram,
+    pids: Vec<u32>,
+    read: f64,
+    written: f64,
+    changed: f64,
+    syncs: f64,
+    sync_s: f64,
+    beside: HashMap<String, OtherUser>,
+}
+
+/// Operations with their kind in a run.
+const OPS: [(Op, OpClass); 5] = [
+    (Op::Read, OpClass::Read),
+    (Op::Write, OpClass::Write),
+    (Op::Discard, OpClass::Trim),
+    (Op::Flush, OpClass::Flush),
+    (Op::Other, OpClass::Mixed),
+];
+
+impl Sum {
+    /// Adds a reading.
+    pub(super) fn push(&mut self, reading: &Reading) {
+        let (seconds, begin_s) = (reading.rates.seconds, self.seconds);
+        if self.readings == 0 {
+            self.began_unix_s = reading.unix_time_s - seconds;
+        }
+        self.readings += 1;
+        self.seconds += seconds;
+        for disk in &reading.disks {
+            self.disks.entry(disk.rates.name.clone()).or_default().push(disk, begin_s, seconds);
+        }
+        let name_of = |device: (u32, u32)| {
+            let disk = reading.disks.iter().find(|disk| disk.numbers == Some(device));
+            match disk {
+                Some(disk) => disk.rates.name.clone(),
+                None if device == (0, 0) => String::new(),
+                None => format!("{}:{}", device.0, device.1),
+            }
+        };
+        for of in &reading.processes {
+            self.push_process(of, &name_of(of.process.device), seconds, &reading.processes);
+        }
+        for request in &reading.requests {
+            let place = if request.is_issued { "in the device" } else { "in the queue" };
+            let asker = &request.asker;
+            self.push_wait(LongWait {
+                age_ns: request.age_ns,
+                what: request.op.name().to_owned(),
+                disk: name_of(request.device),
+                comm: asker.name().into_owned(),
+                pid: asker.pid,
+                place: place.to_owned(),
+                ..LongWait::default()
+            });
+        }
+        for SyncReading { sync, waits_for } in &reading.syncs {
+            let place = if waits_for.is_empty() { String::new() } else { format!("for {waits_for}") };
+            self.push_wait(LongWait {
+                place,
+                age_ns: sync.age_ns,
+                what: sync.call.to_owned(),
+                disk: name_of(sync.device),
+                comm: sync.asker.name().into_owned(),
+                pid: sync.asker.pid,
+                ..LongWait::default()
+            });
+        }
+        self.drop_least();
+    }
+
+    fn push_process(&mut self, of: &ProcessReading, disk: &str, seconds: f64, all: &[ProcessReading]) {
+        let comm = of.process.name().into_owned();
+        let sum = self.programs.entry((comm.clone(), disk.to_owned())).or_default();
+        if sum.pids.is_empty() {
+            sum.program =
+                WatchedProgram { comm, pid: of.process.pid, disk: disk.to_owned(), ..WatchedProgram::default() };
+        }
+        if !sum.pids.contains(&of.process.pid) && sum.pids.len() < KEPT {
+            sum.pids.push(of.process.pid);
+        }
+        sum.read += of.read * seconds;
+        sum.written += of.written * seconds;
+        sum.changed += of.changed * seconds;
+        sum.syncs += of.syncs * seconds;
+        sum.sync_s += of.sync_wait * seconds;
+        // The counter is that of the whole capture.
+        sum.program.longest_sync_ns = sum.program.longest_sync_ns.max(of.process.longest_sync_ns);
+        if of.sync_wait < WAITS {
+            return;
+        }
+        let is_beside = |other: &&ProcessReading| {
+            other.process.device == of.process.device && other.process.name() != of.process.name()
+        };
+        for other in all.iter().filter(is_beside) {
+            let bytes = |rate: f64| Bytes((rate * seconds) as u64);
+            let did = OtherUser {
+                comm: other.process.name().into_owned(),
+                pid: other.process.pid,
+                processes: 1,
+                requests: 0,
+                read_bytes: bytes(other.read),
+                written_bytes: bytes(other.written),
+                changed_bytes: bytes(other.changed),
+            };
+            if did.bytes() == 0 || sum.beside.len() >= KEPT && !sum.beside.contains_key(&did.comm) {
+                continue;
+            }
+            let mine = sum.beside.entry(did.comm.clone()).or_insert_with(|| OtherUser {
+                comm: did.comm.clone(),
+                pid: did.pid,
+                processes: 1,
+                ..OtherUser::default()
+            });
+            mine.read_bytes.0 += did.read_bytes.0;
+            mine.written_bytes.0 += did.written_bytes.0;
+            mine.changed_bytes.0 += did.changed_bytes.0;
+        }
+    }
+
+    fn push_wait(&mut self, wait: LongWait) {
+        let began_s = self.seconds - wait.age_ns as f64 / 1e9;
+        let at = |tenths: i64| Wait { what: wait.what.clone(), disk: wait.disk.clone(), pid: wait.pid, began: tenths };
+        let tenths = (began_s * 10.0).round() as i64;
+        // The clocks of readings and ages differ by a few ms.
+        let known = [tenths, tenths - 1, tenths + 1].into_iter().map(at).find(|key| self.waits.contains_key(key));
+        let at_ns = (self.seconds * 1e9) as u64;
+        match known.and_then(|key| self.waits.get_mut(&key)) {
+            Some(known) => *known = LongWait { at_ns: known.at_ns, ..wait },
+            None => _ = self.waits.insert(at(tenths), LongWait { at_ns, ..wait }),
+        }
+    }
+
+    /// Keeps the memory of a watch of weeks bounded.
+    fn drop_least(&mut self) {
+        if self.programs.len() > 2 * KEPT {
+            let mut ranks: Vec<f64> = self.programs.values().map(ProgramSum::rank).collect();
+            ranks.sort_by(f64::total_cmp);
+            let least = ranks[ranks.len() - KEPT];
+            self.programs.retain(|_, of| of.rank() > least);
+        }
+        if self.waits.len() > 2 * KEPT {
+            let mut ages: Vec<u64> = self.waits.values().map(|wait| wait.age_ns).collect();
+            ages.sort_unstable();
+            let (before, least) = (self.waits.len(), ages[ages.len() - KEPT]);
+            self.waits.retain(|_, wait| wait.age_ns > least);
+            self.waits_dropped += (before - self.waits.len()) as u64;
+        }
+    }
+
+    /// Number of readings so far.
+    pub(super) const fn readings(&self) -> u64 {
+        self.readings
+    }
+
+    /// Returns when the first interval began, ns since the Unix epoch.
+    pub(super) fn began_unix_ns(&self) -> u64 {
+        (self.began_unix_s.max(0.0) * 1e9) as u64
+    }
+
+    /// Returns the time of all readings, ns.
+    pub(super) fn watched_ns(&self) -> u64 {
+        (self.seconds * 1e9) as u64
+    }
+
+    /// Returns what was seen, and a step for each disk in use. `unseen`: why there are no latencies.
+    pub(super) fn finish(self, unseen: Option<&str>) -> (WatchRecord, Vec<StepRecord>) {
+        let (seconds, watched_ns) = (self.seconds.max(1e-9), self.watched_ns());
+        let is_used =
+            |(_, disk): &(String, DiskSum)| disk.counted.iter().any(|[count, ..]| *count > 0.0) || disk.busy > 0.0;
+        let mut disks: Vec<(String, DiskSum)> = self.disks.into_iter().filter(is_used).collect();
+        disks.sort_by(|a, b| b.1.busy.total_cmp(&a.1.busy).then_with(|| a.0.cmp(&b.0)));
+        let mut programs: Vec<ProgramSum> = self.programs.into_values().filter(|of| of.rank() > 0.0).collect();
+        programs.sort_by(|a, b| {
+            let waits = |of: &ProgramSum| if of.sync_s >= WAITS * seconds { of.sync_s } else { 0.0 };
+            waits(b).total_cmp(&waits(a)).then_with(|| b.bytes().total_cmp(&a.bytes()))
+        });
+        programs.truncate(PROGRAMS_MAX);
+        let waits_seen = self.waits.len() as u64 + self.waits_dropped;
+        let mut waits: Vec<LongWait> = self.waits.into_values().collect();
+        waits.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then_with(|| a.what.cmp(&b.what)));
+        waits.truncate(WAITS_MAX);
+        let record = WatchRecord {
+            readings: self.readings,
+            watched_ns,
+            unseen: unseen.unwrap_or_default().to_owned(),
+            disks: disks.iter().map(|(name, disk)| disk.counters(name, seconds)).collect(),
+            programs: programs.into_iter().map(ProgramSum::finish).collect(),
+            waits,
+            waits_seen,
+        };
+        let with_latencies = disks.into_iter().filter(|(_, disk)| !disk.latencies.is_empty());
+        (record, with_latencies.map(|(name, disk)| disk.step(name, watched_ns)).collect())
+    }
+}
+
+impl DiskSum {
+    fn push(&mut self, disk: &DiskReading, begin_s: f64, seconds: f64) {
+        let rates = &disk.rates;
+        let counted = [&rates.reads, &rates.writes, &rates.discards, &rates.flushes];
+        for (sum, of) in self.counted.iter_mut().zip(counted) {
+            let count = of.per_second * seconds;
+            sum.iter_mut()
+                .zip([count, of.kib * 1024.0 * seconds, count * of.await_ms])
+                .for_each(|(sum, more)| *sum += more);
+        }
+        self.queue += rates.in_flight * seconds;
+        self.busy += rates.busy / 100.0 * seconds;
+        self.full += if rates.busy >= FULL { seconds } else { 0.0 };
+        let mut streams = Vec::new();
+        for (op, latencies) in disk.latencies.iter().flatten().filter(|(_, of)| of.count(Stage::Total) > 0) {
+            let at = OPS.iter().position(|(known, _)| known == op).unwrap_or(OPS.len() - 1);
+            add(self.latencies.entry(at).or_default(), latencies);
+            streams.push(interval_stream(OPS[at].1, latencies));
+        }
+        self.push_interval(Interval { start_ns: (begin_s * 1e9) as u64, length_ns: (seconds * 1e9) as u64, streams });
+    }
+
+    fn push_interval(&mut self, interval: Interval) {
+        match self.intervals.last_mut().filter(|_| self.in_last < self.merged.max(1) && self.in_last > 0) {
+            Some(last) => merge(last, interval),
+            None => {
+                self.intervals.push(interval);
+                self.in_last = 0;
+            }
+        }
+        self.in_last += 1;
+        if self.intervals.len() > INTERVALS_MAX {
+            let mut halved: Vec<Interval> = Vec::with_capacity(INTERVALS_MAX / 2 + 1);
+            for (at, interval) in std::mem::take(&mut self.intervals).into_iter().enumerate() {
+                match halved.last_mut().filter(|_| at % 2 == 1) {
+                    Some(last) => merge(last, interval),
+                    None => halved.push(interval),
+                }
+            }
+            self.merged = 2 * self.merged.max(1);
+            self.intervals = halved;
+        }
+    }
+
+    fn counters(&self, name: &str, seconds: f64) -> WatchedDisk {
+        let op = |(at, [count, bytes, ms]): (usize, &[f64; 3])| WatchedOp {
+            class: OPS[at].1,
+            ios: count.round(),
+            bytes: Bytes(*bytes as u64),
+            await_ns: 1e6 * ms / count.max(1e-9),
+        };
+        WatchedDisk {
+            name: name.to_owned(),
+            ops: self.counted.iter().enumerate().filter(|(_, [count, ..])| count.round() > 0.0).map(op).collect(),
+            in_flight: self.queue / seconds,
+            busy: self.busy / seconds,
+            full: self.full / seconds,
+        }
+    }
+
+    fn step(mut self, name: String, watched_ns: u64) -> StepRecord {
+        let stream = |at: usize| {
+            let sum = self.latencies.remove(&at)?;
+            Some(Stream {
+                class: OPS[at].1,
+                bytes: Bytes(sum.bytes),
+                lat: hist(&sum, Stage::Total),
+                slat: None,
+                clat: Some(hist(&sum, Stage::Device)).filter(|device| device.count() > 0),
+                write_part: None,
+                sync_part: None,
+                slowest: Vec::new(),
+                waits: None,
+                in_device: None,
+            })
+        };
+        let streams = (0..OPS.len()).filter_map(stream).collect();
+        StepRecord {
+            name,
+            runtime_ns: watched_ns,
+            ended: Ended::Done,
+            streams,
+            intervals: self.intervals,
+            ..StepRecord::default()
+        }
+    }
+}
+
+/// The middle of a bucket.
+fn middle(from_ns: u64, below_ns: u64) -> u64 {
+    from_ns.midpoint(below_ns)
+}
+
+fn add(sum: &mut Latencies, more: &Latencies) {
+    sum.bytes += more.bytes;
+    for stage in [Stage::Total, Stage::Device] {
+        more.buckets(stage).for_each(|(from_ns, _, count)| sum.add(stage, from_ns, count));
+    }
+}
+
+fn hist(latencies: &Latencies, stage: Stage) -> Hist {
+    let mut recorder = Recorder::default();
+    for (from_ns, below_ns, count) in latencies.buckets(stage) {
+        recorder.record_n(middle(from_ns, below_ns), count);
+    }
+    recorder.finish(None)
+}
+
+fn interval_stream(class: OpClass, latencies: &Latencies) -> IntervalStream {
+    let mut stream = IntervalStream {
+        class,
+        ios: latencies.count(Stage::Total),
+        bytes: latencies.bytes,
+        lat_sum_ns: 0,
+        lat_max_ns: latencies.quantile_ns(Stage::Total, 1.0).unwrap_or(0),
+        bins: Vec::new(),
+    };
+    for (from_ns, below_ns, count) in latencies.buckets(Stage::Total) {
+        let at_ns = middle(from_ns, below_ns);
+        stream.lat_sum_ns = stream.lat_sum_ns.saturating_add(at_ns.saturating_mul(count));
+        add_bin(&mut stream.bins, coarse_index(at_ns) as u16, count);
+    }
+    stream
+}
+
+fn add_bin(bins: &mut Vec<(u16, u32)>, index: u16, count: u64) {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    match bins.binary_search_by_key(&index, |(index, _)| *index) {
+        Ok(at) => bins[at].1 = bins[at].1.saturating_add(count),
+        Err(at) => bins.insert(at, (index, count)),
+    }
+}
+
+/// Adds an interval that follows.
+fn merge(interval: &mut Interval, next: Interval) {
+    interval.length_ns += next.length_ns;
+    for of in next.streams {
+        let Some(mine) = interval.streams.iter_mut().find(|mine| mine.class == of.class) else {
+            interval.streams.push(of);
+            continue;
+        };
+        mine.ios += of.ios;
+        mine.bytes += of.bytes;
+        mine.lat_sum_ns = mine.lat_sum_ns.saturating_add(of.lat_sum_ns);
+        mine.lat_max_ns = mine.lat_max_ns.max(of.lat_max_ns);
+        of.bins.into_iter().for_each(|(index, count)| add_bin(&mut mine.bins, index, count.into()));
+    }
+}
+
+impl ProgramSum {
+    fn bytes(&self) -> f64 {
+        self.read + self.written + self.changed
+    }
+
+    /// How much it matters: its bytes, and for each second that it waited for syncs as much as a GB.
+    fn rank(&self) -> f64 {
+        self.bytes() + 1e9 * self.sync_s
+    }
+
+    fn finish(self) -> WatchedProgram {
+        let mut beside: Vec<OtherUser> = self.beside.into_values().collect();
+        OtherUser::sort(&mut beside);
+        beside.truncate(OTHERS_MAX);
+        let bytes = |bytes: f64| Bytes(bytes.round() as u64);
+        WatchedProgram {
+            processes: self.pids.len() as u64,
+            read_bytes: bytes(self.read),
+            written_bytes: bytes(self.written),
+            changed_bytes: bytes(self.changed),
+            syncs: self.syncs.round() as u64,
+            sync_ns: (self.sync_s * 1e9) as u64,
+            beside,
+            ..self.program
+        }
+    }
+}

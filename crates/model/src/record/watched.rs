@@ -1,0 +1,109 @@
+//! What a watch saw besides the latencies of its disks, which are its steps: a step for each disk, named as the disk.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::OtherUser;
+use crate::op::OpClass;
+use crate::units::Bytes;
+
+/// Most programs that are recorded.
+pub const PROGRAMS_MAX: usize = 30;
+/// Most long waits that are recorded.
+pub const WAITS_MAX: usize = 100;
+
+/// A watch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchRecord {
+    /// Number of readings.
+    pub readings: u64,
+    /// What the readings cover, ns.
+    pub watched_ns: u64,
+    /// Why there are no latencies, syncs and waits; empty if there are.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unseen: String,
+    /// The disks that were in use, busiest first.
+    pub disks: Vec<WatchedDisk>,
+    /// Programs that used them: first those that waited longest for their syncs, then those that moved most bytes.
+    pub programs: Vec<WatchedProgram>,
+    /// Requests and syncs that took 0.5 s or longer, as far as a reading saw them, longest first; at most [`WAITS_MAX`].
+    pub waits: Vec<LongWait>,
+    /// How many there were.
+    pub waits_seen: u64,
+}
+
+/// The counters of a disk (`/proc/diskstats`) over the watch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedDisk {
+    /// The kernel's name.
+    pub name: String,
+    /// Operations that took place.
+    pub ops: Vec<WatchedOp>,
+    /// Requests in flight, on average.
+    pub in_flight: f64,
+    /// Share of the time with any request in flight, 0..1.
+    pub busy: f64,
+    /// Share of the time that belongs to readings in which this share was 0.95 or more, 0..1.
+    pub full: f64,
+}
+
+/// One kind of operation of a disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedOp {
+    /// Kind.
+    pub class: OpClass,
+    /// Completed requests.
+    pub ios: f64,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Mean time of one in queue and device, ns.
+    pub await_ns: f64,
+}
+
+/// A process, or several of one name, on one disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedProgram {
+    /// Name of its thread that was active last.
+    pub comm: String,
+    /// Process id of the first that was seen.
+    pub pid: u32,
+    /// How many processes had this name.
+    pub processes: u64,
+    /// The disk; empty for a filesystem on several.
+    pub disk: String,
+    /// Bytes that its requests read.
+    pub read_bytes: Bytes,
+    /// Bytes that its requests wrote.
+    pub written_bytes: Bytes,
+    /// Bytes that it changed in memory, which the kernel writes later.
+    pub changed_bytes: Bytes,
+    /// Syncs.
+    pub syncs: u64,
+    /// Time that its threads waited for them, ns.
+    pub sync_ns: u64,
+    /// The longest, ns.
+    pub longest_sync_ns: u64,
+    /// Other programs that used the disk in readings in which it waited for syncs for at least a twentieth of the time,
+    /// busiest first, at most [`super::OTHERS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<OtherUser>,
+}
+
+/// A request or a sync that took long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LongWait {
+    /// When it was first seen, ns since the watch began.
+    pub at_ns: u64,
+    /// Its age when it was last seen, ns: it took at least this long.
+    pub age_ns: u64,
+    /// The operation or the system call: `read`, `fsync`.
+    pub what: String,
+    /// The disk; empty for a filesystem on several.
+    pub disk: String,
+    /// Name of the thread that waited for it, or issued it.
+    pub comm: String,
+    /// Its process.
+    pub pid: u32,
+    /// Where it was, or what it waited for; empty if that is not known.
+    pub place: String,
+}
