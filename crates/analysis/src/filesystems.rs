@@ -6,6 +6,7 @@ use qd1_model::environment::FilesystemClass;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
 use qd1_model::metric::{METRICS, Metric};
 use qd1_model::op::OpClass;
+use qd1_model::order::Order as _;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::record::mounts::MountRecord;
@@ -120,7 +121,7 @@ fn row(metric: &Metric, key: &StreamOfMount<'_>, of: &[&StreamOfMount<'_>], name
             .filter(|seen| seen.name == name.as_str())
             .filter_map(|seen| Some(RoundFigure { round: seen.round, figure: (metric.get)(seen.stream)? }))
             .collect();
-        rounds.sort_by_key(|round| round.round);
+        rounds.order_by_key(|round| round.round);
         CellOf { over_rounds: over_rounds(&rounds), rounds, rank: None, to_best: None }
     };
     let cells: Vec<CellOf> = names.iter().map(cell).collect();
@@ -242,7 +243,7 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     }
     // What appears now and then is due to the disk or to chance; what appears mostly is due to the filesystem.
     notes.retain(|note| note.seen * 2 > note.of || note.finding.severity == Severity::Critical);
-    notes.sort_by(|a, b| b.finding.severity.cmp(&a.finding.severity).then(b.seen.cmp(&a.seen)));
+    notes.order_by(|a, b| b.finding.severity.cmp(&a.finding.severity).then(b.seen.cmp(&a.seen)));
     notes
 }
 

@@ -13,6 +13,7 @@
 use qd1_model::Summary;
 use qd1_model::identity::StorageKind;
 use qd1_model::op::OpClass;
+use qd1_model::order::Order as _;
 use qd1_model::reference::{AmongVps, Published, Standing};
 use qd1_model::verdict::Impression;
 
@@ -94,7 +95,7 @@ pub(crate) fn among_vps(summary: &Summary, impressions: &[Impression]) -> Vec<Am
 fn among(metric: &str, value_ns: Option<f64>, figure: fn(&Vps) -> f64) -> Option<AmongVps> {
     let value_ns = value_ns?;
     let mut times: Vec<f64> = vps().map(|vps| figure(&vps)).collect();
-    times.sort_by(f64::total_cmp);
+    times.order_by(f64::total_cmp);
     let (least_ns, most_ns) = (*times.first()?, *times.last()?);
     Some(AmongVps {
         metric: metric.to_owned(),
@@ -111,7 +112,7 @@ fn standing(requests: &str, what: &str, median_ns: f64) -> Standing {
     let all: Vec<Row> = rows().filter(|row| row.what == what).collect();
     let kinds = StorageKind::ALL.into_iter().filter_map(|kind| {
         let mut times: Vec<f64> = all.iter().filter(|row| row.kind == kind).map(|row| row.ns).collect();
-        times.sort_by(f64::total_cmp);
+        times.order_by(f64::total_cmp);
         let (least_ns, most_ns) = (*times.first()?, *times.last()?);
         Some(Published { kind, count: times.len() as u32, least_ns, median_ns: times[times.len() / 2], most_ns })
     });

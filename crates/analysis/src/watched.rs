@@ -1,7 +1,8 @@
 //! What a watch amounts to: a row for each disk and operation, and findings about waits, syncs and busy disks.
 
+use qd1_model::record::OtherUser;
 use qd1_model::record::watched::{LongWait, WatchedDisk, WatchedOp, WatchedProgram};
-use qd1_model::units::format_ns;
+use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::watched::{Watched, WatchedRow};
 use qd1_model::{Finding, FindingId, Record, Severity, printable};
 
@@ -9,10 +10,6 @@ use crate::detect::{base_finding, percent};
 
 /// Waits from here on are critical, ns: programs give up.
 const CRITICAL_NS: u64 = 10_000_000_000;
-/// A sync that took this long is worth a finding, ns.
-const LONG_SYNC_NS: u64 = 100_000_000;
-/// So is this share of the time spent on waiting for syncs.
-const SYNC_SHARE: f64 = 0.2;
 /// Share of the time from which a full disk is worth a finding.
 const FULL_SHARE: f64 = 0.25;
 /// Programs that are named as those beside one that waited.
@@ -66,7 +63,6 @@ pub(crate) fn findings(watched: &Watched, record: &Record) -> Vec<Finding> {
         all.push(Finding {
             title: "latencies, syncs and waits were not seen".to_owned(),
             evidence: watched.unseen.clone(),
-            advice: "Run it as root, on a kernel with BTF.".to_owned(),
             ..base_finding(FindingId::WatchedUnseen, Severity::Info, 1.0)
         });
     }
@@ -91,7 +87,6 @@ fn waited(watched: &Watched) -> Option<Finding> {
     let at = format_ns(longest.at_ns as f64);
     let target = if disk.is_empty() { "DISK".to_owned() } else { printable(disk).into_owned() };
     Some(Finding {
-        step: disk.clone(),
         title: format!("{} took {} or longer{}", a(what), format_ns(*age_ns as f64), on(disk)),
         evidence: format!("{who} (pid {pid}) waited{place}, first seen after {at}{many}"),
         advice: format!("`qd1 trace {target} --slow 500ms` shows what happens around such a wait."),
@@ -108,44 +103,47 @@ fn a(what: &str) -> String {
 
 /// A program that waited long, or much, for its syncs.
 fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
-    let share = program.sync_ns as f64 / watched_ns.max(1) as f64;
-    if program.syncs == 0 || program.longest_sync_ns < LONG_SYNC_NS && share < SYNC_SHARE {
+    if !program.suffers(watched_ns) {
         return None;
     }
-    let mean = format_ns(program.sync_ns as f64 / program.syncs as f64);
+    let mean = format_ns(program.sync_ns as f64 / program.syncs.max(1) as f64);
     let longest = format_ns(program.longest_sync_ns as f64);
     let who = printable(&program.comm);
-    let all: u64 = program.beside.iter().map(qd1_model::record::OtherUser::bytes).sum();
-    let neighbours: Vec<String> = program
-        .beside
-        .iter()
-        .filter(|other| other.bytes() as f64 >= NAMED_SHARE * all as f64)
-        .take(NAMED)
-        .map(|other| {
-            let did = [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed")];
-            let did = did.into_iter().filter(|(bytes, _)| bytes.0 > 0).map(|(bytes, verb)| format!("{verb} {bytes}"));
-            let did: Vec<String> = did.collect();
-            format!("{} (pid {}) {}", printable(&other.comm), other.pid, did.join(" and "))
-        })
-        .collect();
-    let beside = if neighbours.is_empty() {
-        "; no other program used the disk meanwhile".to_owned()
+    let of = match program.processes {
+        0 | 1 => format!("of pid {}", program.pid),
+        processes => format!("of {processes} processes"),
+    };
+    let all: u64 = program.beside.iter().map(OtherUser::bytes).sum();
+    let is_much = |other: &&OtherUser| other.bytes() as f64 >= NAMED_SHARE * all as f64;
+    let neighbours: Vec<String> = program.beside.iter().filter(is_much).take(NAMED).map(did).collect();
+    let (meanwhile, beside) = if neighbours.is_empty() {
+        (String::new(), "no other program used the disk meanwhile".to_owned())
     } else {
-        format!("; meanwhile {}", neighbours.join(", "))
+        (format!(" while {}", neighbours[0]), format!("meanwhile {}", neighbours.join(", ")))
     };
     let disk = if program.disk.is_empty() { "DISK".to_owned() } else { printable(&program.disk).into_owned() };
     Some(Finding {
-        step: program.disk.clone(),
-        title: format!("syncs of {who}{} took up to {longest}", on(&program.disk)),
+        title: format!("syncs of {who}{} took {mean} on average, up to {longest}{meanwhile}", on(&program.disk)),
         evidence: format!(
-            "{} syncs of pid {}, {mean} each on average, waited for {} of the time in all{beside}",
+            "{} syncs {of}, whose threads waited {} for them in {}; {beside}",
             program.syncs,
-            program.pid,
-            percent(share)
+            format_ns(program.sync_ns as f64),
+            format_span_ns(watched_ns),
         ),
-        advice: format!("`qd1 trace {disk} --op sync --min-lat 10ms` shows what each of them waits for."),
+        advice: format!("`qd1 trace {disk} --op sync --comm {who} --min-lat 10ms` shows what each waits for."),
         ..base_finding(FindingId::WatchedSyncs, Severity::Warning, 0.95)
     })
+}
+
+/// `dd (pid 8) changed 3 GiB`.
+fn did(other: &OtherUser) -> String {
+    let did = [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed")];
+    let did = did.into_iter().filter(|(bytes, _)| bytes.0 > 0).map(|(bytes, verb)| format!("{verb} {bytes}"));
+    let who = match other.processes {
+        0 | 1 => format!("pid {}", other.pid),
+        processes => format!("{processes} processes"),
+    };
+    format!("{} ({who}) {}", printable(&other.comm), did.collect::<Vec<_>>().join(" and "))
 }
 
 /// A disk that was in use all the time for a good part of the watch.
@@ -154,7 +152,6 @@ fn full(disk: &WatchedDisk) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        step: disk.name.clone(),
         title: format!(
             "the disk {} was busy all the time in {} of the watch",
             printable(&disk.name),
@@ -172,7 +169,6 @@ fn full(disk: &WatchedDisk) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use qd1_model::Bytes;
-    use qd1_model::record::OtherUser;
 
     use super::*;
 
@@ -198,10 +194,13 @@ mod tests {
     #[test]
     fn who_waited_for_syncs_and_who_was_there_is_named() {
         let found = syncs(&etcd(), 60 * S).unwrap();
-        assert_eq!(found.title, "syncs of etcd on sda took up to 812 ms");
+        assert_eq!(
+            found.title,
+            "syncs of etcd on sda took 300 ms on average, up to 812 ms while dd (pid 8) changed 3 GiB"
+        );
         assert_eq!(
             found.evidence,
-            "40 syncs of pid 77, 300 ms each on average, waited for 20 % of the time in all; meanwhile dd (pid 8) changed 3 GiB"
+            "40 syncs of pid 77, whose threads waited 12.0 s for them in 60 s; meanwhile dd (pid 8) changed 3 GiB"
         );
         let quick = WatchedProgram { longest_sync_ns: 2_000_000, sync_ns: S / 10, ..etcd() };
         assert_eq!(syncs(&quick, 60 * S), None);

@@ -1,5 +1,6 @@
 //! A run of jobs as qd1's own Record, so that it can be saved, shown in every format and analysed again.
 
+use qd1_model::order::Order as _;
 use std::path::Path;
 
 use qd1_clock as clock;
@@ -198,7 +199,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
         result.errors.iter().cloned().for_each(|error| error.add_to(&mut errors));
         cost = cost.plus(&result.stat.cost);
     }
-    streams.sort_by_key(|stream| stream.class);
+    streams.order_by_key(|stream| stream.class);
     let engine = results.iter().find_map(|result| result.engine);
     let failed = results.iter().any(|result| result.fault.is_some());
     StepRecord {

@@ -2,6 +2,7 @@
 
 mod v2;
 
+use crate::order::Order as _;
 pub(crate) use v2::values_in;
 
 /// Largest distinguishable latency, in nanoseconds; longer ones count as this (about 18 minutes).
@@ -94,7 +95,7 @@ impl Hist {
     /// Sorts the bins and merges duplicates.
     fn gather(&mut self) {
         // Two sorted lists in a row are merged in one pass.
-        self.held.sort_by_key(|held| held.index);
+        self.held.order_by_key(|held| held.index);
         self.held.dedup_by(|next, kept| {
             let is_same = next.index == kept.index;
             kept.count = if is_same { kept.count.saturating_add(next.count) } else { kept.count };

@@ -22,6 +22,7 @@ pub mod measured;
 pub mod meta;
 pub mod metric;
 pub mod op;
+pub mod order;
 pub mod part;
 pub mod plan;
 pub mod plat;

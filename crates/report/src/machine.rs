@@ -201,9 +201,9 @@ fn started_utc(unix_ns: u64) -> String {
 /// Returns the command as typed, with the seed that was drawn if none was given.
 pub(crate) fn command_again(record: &Record) -> String {
     let typed = if record.command.is_empty() { vec!["qd1".to_owned()] } else { record.command.clone() };
-    // Jobs of fio contain their seeds.
-    let seeded =
-        record.plan.subject == Subject::Jobs || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
+    // Jobs of fio contain their seeds, and a watch draws nothing.
+    let seeded = matches!(record.plan.subject, Subject::Jobs | Subject::Watch)
+        || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
     let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
     if !seeded {
         // After `--` it would be a path.

@@ -3,6 +3,7 @@
 //! Each place has a run of its own, with its plan, its test file, its counters and its Record; only the time is shared. While
 //! one is measured the other rests.
 
+use qd1_model::order::Order as _;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
@@ -120,7 +121,7 @@ pub fn execute_in_turn(
     let [first, second] = runs;
     let [of_first, of_second] = steps;
     let end = |run: Run<'_>, started_unix_ns: u64, mut steps: Vec<StepRecord>| {
-        steps.sort_by_key(|step| run.plan.steps.iter().position(|planned| planned.name == step.name));
+        steps.order_by_key(|step| run.plan.steps.iter().position(|planned| planned.name == step.name));
         (run.record(started_unix_ns, steps), run.into_files())
     };
     Ok(Some(MeasuredInTurn { runs: [end(first, first_ns, of_first), end(second, second_ns, of_second)], pairs }))

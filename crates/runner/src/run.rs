@@ -1,5 +1,6 @@
 //! Runs a Plan and returns its Record: prepares the target, runs each step, reads the machine around it.
 
+use qd1_model::order::Order as _;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,7 +120,7 @@ fn run(
         }
     }
     let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
-    steps.sort_by_key(place);
+    steps.order_by_key(place);
     Ok((run.record(started_unix_ns, steps), run.into_files()))
 }
 

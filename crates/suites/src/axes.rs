@@ -3,6 +3,7 @@
 //! `sweep = { bs = ["4k", "64k"], iodepth = [1, 32] }` runs every combination, in the order of the
 //! text: the first key varies slowest, the last one fastest, and each list starts at its beginning.
 
+use qd1_model::order::Order as _;
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -91,7 +92,7 @@ fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'
         }
         axes.push(Axis { key, values });
     }
-    axes.sort_by_key(|axis| axis.key.span().start);
+    axes.order_by_key(|axis| axis.key.span().start);
     Ok(axes)
 }
 

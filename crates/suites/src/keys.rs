@@ -2,6 +2,7 @@
 //!
 //! The same tables serve the reader, "did you mean", and the test that docs/suites.md explains each key.
 
+use qd1_model::order::Order as _;
 use std::ops::Range;
 
 use qd1_model::suggest::nearest;
@@ -109,7 +110,7 @@ impl From<toml::de::Error> for Fault {
 /// Refuses a key of `table` that is not among `known`.
 pub(super) fn check(table: &DeTable<'_>, known: &[&str], place: &str) -> Result<(), Fault> {
     let mut unknown: Vec<_> = table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
-    unknown.sort_by_key(|key| key.span().start);
+    unknown.order_by_key(|key| key.span().start);
     let Some(key) = unknown.first() else { return Ok(()) };
     let name = key.get_ref();
     let hint = match nearest(name, known.iter().copied()) {

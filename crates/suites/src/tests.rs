@@ -281,8 +281,9 @@ fn every_key_and_name_of_suites_is_documented() {
     let tables = [keys::SUITE, keys::JOB, keys::CRITERION, keys::FILES, keys::EFFORT];
     let values = ["randrw", "fdatasync", "o_dsync", "o_sync", "end_fsync", "shared", "own", "allocated", "empty"];
     let metrics = METRICS.iter().map(|metric| metric.name);
-    // No step of a suite has transactions (only programs of `qd1 app` do) or mixed operations (only other tools do).
-    let of_suites = |class: &OpClass| !matches!(class, OpClass::Transaction | OpClass::Mixed);
+    // No step of a suite has transactions (only programs of `qd1 app` do), mixed operations (only other tools do) or
+    // flushes as the device sees them (only `qd1 watch` does).
+    let of_suites = |class: &OpClass| !matches!(class, OpClass::Transaction | OpClass::Mixed | OpClass::Flush);
     let classes = OpClass::ALL.into_iter().filter(of_suites).map(OpClass::name);
     let all = tables.into_iter().flatten().copied().chain(values).chain(metrics).chain(classes);
     let missing: Vec<&str> = all.filter(|name| !DOCS.contains(&format!("`{name}`"))).collect();

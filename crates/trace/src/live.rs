@@ -1,6 +1,7 @@
 //! The data that `bpf/live.bpf.c` aggregates: latencies, requests in flight, and what processes read, write and wait
 //! for.
 
+use qd1_model::order::Order as _;
 use std::collections::HashMap as Places;
 
 use anyhow::{Context as _, Result, ensure};
@@ -233,7 +234,7 @@ impl Live {
         all.retain(|request: &InFlight| {
             self.places.contains_key(&Device { major: request.device.0, minor: request.device.1 })
         });
-        all.sort_by_key(|request: &InFlight| std::cmp::Reverse(request.age_ns));
+        all.order_by_key(|request: &InFlight| std::cmp::Reverse(request.age_ns));
         Ok(all)
     }
 
@@ -254,7 +255,7 @@ impl Live {
             }
         };
         let mut all: Vec<SyncUnderWay> = entries(&map).into_values().map(of).collect();
-        all.sort_by_key(|sync| std::cmp::Reverse(sync.age_ns));
+        all.order_by_key(|sync| std::cmp::Reverse(sync.age_ns));
         Ok(all)
     }
 

@@ -1,5 +1,6 @@
 //! Where the time of a sync went: overlays its own requests, the journal's and flushes on a time line.
 
+use qd1_model::order::Order as _;
 use std::collections::{HashMap, VecDeque};
 
 use qd1_model::requests::{Asker, Op, Request, Sync};
@@ -317,7 +318,7 @@ impl Others {
             self.by_thread.retain(|_, other| !is_writeback(&other.asker));
         }
         let busiest = |others: &mut Vec<Other>| {
-            others.sort_by_key(|other| (std::cmp::Reverse(other.bytes + other.written_back), other.asker.tid));
+            others.order_by_key(|other| (std::cmp::Reverse(other.bytes + other.written_back), other.asker.tid));
         };
         let mut threads: Vec<Other> = self.by_thread.into_values().collect();
         busiest(&mut threads);

@@ -2,6 +2,7 @@
 
 use qd1_model::chart::{Distribution, Part};
 use qd1_model::figure::QUANTILES;
+use qd1_model::order::Order as _;
 use qd1_model::record::{Record, StepRecord};
 use qd1_model::{Estimate, Hist};
 
@@ -47,7 +48,7 @@ fn figures(percentiles: &Percentiles, count: u64) -> Vec<(f64, Estimate)> {
     let others = OTHERS.into_iter().filter(|q| is_seen(*q, count)).map(|q| (q, percentiles.at(q)));
     let tables = QUANTILES.into_iter().zip(tables).filter(|(q, _)| is_seen(*q, count));
     let mut figures: Vec<(f64, Estimate)> = tables.chain(others).collect();
-    figures.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    figures.order_by(|(a, _), (b, _)| a.total_cmp(b));
     figures
 }
 

@@ -1,6 +1,7 @@
 //! The course of each kind of operation of a step over time.
 
 use qd1_model::chart::{Event, Moment, Timeline};
+use qd1_model::order::Order as _;
 use qd1_model::record::{Interval, Record, StepRecord, Stream};
 use qd1_model::units::format_ns;
 use qd1_model::{OpClass, Summary};
@@ -36,7 +37,7 @@ fn of_step(step: &StepRecord, summary: &Summary) -> Vec<Timeline> {
         timeline.events.extend(stalls.into_iter().map(|stall| {
             event(stall.at_ns, Some(stall.lat_ns as f64), format!("stall of {}", format_ns(stall.lat_ns as f64)))
         }));
-        timeline.events.sort_by_key(|event| event.at_ns);
+        timeline.events.order_by_key(|event| event.at_ns);
         timeline
     };
     step.streams.iter().map(of).collect()

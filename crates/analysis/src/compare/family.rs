@@ -12,6 +12,7 @@
 
 use qd1_model::OpClass;
 use qd1_model::comparison::Row;
+use qd1_model::order::Order as _;
 
 use super::effects::{Figures, Spread, Width};
 use super::simultaneous::{Draws, Figure, are_few};
@@ -106,7 +107,7 @@ pub(super) fn holm(tests: &[Test], draws: Option<(&Draws, f64)>) -> Told {
 /// discovery.
 pub(super) fn discoveries(chances: &[f64]) -> (Vec<bool>, f64) {
     let mut sorted: Vec<f64> = chances.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.order_by(f64::total_cmp);
     let level = |rank: usize| DISCOVERY * rank as f64 / chances.len().max(1) as f64;
     let found = (1..=sorted.len()).rev().find(|rank| sorted[rank - 1] <= level(*rank)).unwrap_or(0);
     let level = level(found.max(1));

@@ -1,5 +1,6 @@
 //! Disks in the order of their grades by class of workload, for disks whose runs were judged by classes.
 
+use qd1_model::order::Order as _;
 use qd1_model::ranking::{ClassGrade, GradedDisk, Ranking};
 use qd1_model::{Grade, OpClass, Verdict};
 
@@ -20,7 +21,7 @@ pub fn grade(ranking: &mut Ranking, runs: &[Vec<Vec<Verdict>>]) {
         graded.classes.iter().filter(|class| of.contains(&class.verdict.grade)).count()
     };
     let commits = |disk: usize| commit_p99(ranking, disk).unwrap_or(f64::INFINITY);
-    graded.sort_by(|a, b| {
+    graded.order_by(|a, b| {
         let by = |grades: &[Grade]| count(a, grades).cmp(&count(b, grades));
         by(&[Grade::Fail])
             .then(by(&[Grade::Marginal, Grade::NotResolved]))

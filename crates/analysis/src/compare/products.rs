@@ -4,6 +4,7 @@
 //! Repeats on one host show how it changes from one hour to the next, other hosts how similar those of a product are:
 //! the former widen the interval of a disk, the latter are separate disks.
 
+use qd1_model::order::Order as _;
 use std::collections::BTreeMap;
 
 use qd1_model::measured::{Aspect, Measured};
@@ -106,7 +107,7 @@ pub(super) fn of_products(ranking: &Ranking) -> Vec<OfProduct> {
             }
         }
         for (product, mut values) in hosts.into_iter().filter(|(_, values)| values.len() > 1) {
-            values.sort_by(f64::total_cmp);
+            values.order_by(f64::total_cmp);
             if metric(&list.metric).is_some_and(|metric| metric.better == Better::Higher) {
                 values.reverse();
             }

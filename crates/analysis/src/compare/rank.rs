@@ -6,6 +6,7 @@
 //! side of its own. Of two that overlap neither is called better, so a disk with a wide interval ranks high rather than
 //! low.
 
+use qd1_model::order::Order as _;
 use std::collections::BTreeSet;
 
 use qd1_model::comparison::Row;
@@ -28,7 +29,7 @@ pub fn rank(disks: &[Group]) -> Result<Ranking, Problem> {
     let mut ranking = Ranking { disks: disks.iter().map(disk).collect(), ..Ranking::default() };
     // Steps that the first side lacks are in no row: runs of another suite or tool get a table of their own.
     while left.len() > 1 {
-        left.sort_by_key(|group| std::cmp::Reverse(group.runs.iter().map(|run| run.steps.len()).max()));
+        left.order_by_key(|group| std::cmp::Reverse(group.runs.iter().map(|run| run.steps.len()).max()));
         let alike = like_the_first(&left);
         let found = family(&alike);
         let place = |side: usize| disks.iter().position(|disk| disk.name == alike[side].name).unwrap_or_default();
@@ -146,7 +147,7 @@ fn ranked(mut places: Vec<Place>, better: Better) -> Vec<Place> {
         (Some(value), Better::Lower) => value,
         (Some(value), Better::Higher) => -value,
     };
-    places.sort_by(|a, b| {
+    places.order_by(|a, b| {
         let order = (!has_rank(a)).cmp(&!has_rank(b));
         order.then(value(a).total_cmp(&value(b))).then(a.disk.cmp(&b.disk))
     });
@@ -159,7 +160,7 @@ fn ranked(mut places: Vec<Place>, better: Better) -> Vec<Place> {
         let Some(mine) = limits(place).filter(|_| !place.is_spoiled) else { continue };
         place.rank = Some(better.rank(mine, &known));
     }
-    places.sort_by_key(|place| (place.rank.is_none(), place.rank));
+    places.order_by_key(|place| (place.rank.is_none(), place.rank));
     places
 }
 

@@ -10,6 +10,7 @@
 //! gives the chances by which false discoveries are counted.
 
 use super::shrinkage::{Bound, Variance, correlation_squared, shrunk};
+use qd1_model::order::Order as _;
 use qd1_stats::random::Random;
 
 /// Number of simulated comparisons.
@@ -95,7 +96,7 @@ impl Draws {
     /// The distances of these figures in all comparisons, individually and in rising order.
     pub(super) fn pooled(&self, of: &[usize]) -> Pooled {
         let mut all: Vec<f32> = self.all.iter().flat_map(|row| of.iter().map(|at| row[*at])).collect();
-        all.sort_by(f32::total_cmp);
+        all.order_by(f32::total_cmp);
         Pooled { all }
     }
 }
@@ -120,7 +121,7 @@ impl Pooled {
 
 /// The value that this share of them exceeds.
 fn upper(mut all: Vec<f32>, chance: f64) -> f64 {
-    all.sort_by(f32::total_cmp);
+    all.order_by(f32::total_cmp);
     let at = ((1.0 - chance) * all.len() as f64) as usize;
     f64::from(all.get(at.min(all.len().saturating_sub(1))).copied().unwrap_or(f32::INFINITY))
 }

@@ -15,6 +15,7 @@
 //! host's.
 
 use qd1_model::FindingId;
+use qd1_model::order::Order as _;
 use std::cmp::Reverse;
 
 use qd1_model::op::OpClass;
@@ -195,7 +196,7 @@ fn rereads(record: &Record) -> Vec<Reread> {
             found.push(Reread { step: step.name.clone(), size: io.size.0, sample });
         }
     }
-    found.sort_by_key(|again| again.size);
+    found.order_by_key(|again| again.size);
     found
 }
 

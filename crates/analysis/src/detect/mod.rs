@@ -34,6 +34,7 @@ mod unwritten_extents;
 mod unwritten_reads;
 mod without_ramp;
 
+use qd1_model::order::Order as _;
 use qd1_model::{Detector, FindingId};
 use std::cell::LazyCell;
 
@@ -120,7 +121,7 @@ pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn
 
 /// Sorts the most severe first, and within a severity the most certain first.
 pub(crate) fn sort(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
+    findings.order_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
 }
 
 /// Sets the severity of findings about this machine's processors by their effect on the answer: critical if a grade is

@@ -11,6 +11,7 @@
 //! own work (`other_traffic` counts that).
 
 use qd1_model::FindingId;
+use qd1_model::order::Order as _;
 use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity};
@@ -44,7 +45,7 @@ pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
         .filter(|change| change.rate.or(change.latency).is_some_and(is_one_way))
         .filter(lasts)
         .collect();
-    changes.sort_by_key(|change| change.at_ns);
+    changes.order_by_key(|change| change.at_ns);
     // Reads and writes of one step change together: the larger change is reported.
     changes.dedup_by(|next, kept| {
         let same = next.at_ns - kept.at_ns <= TOGETHER_NS;

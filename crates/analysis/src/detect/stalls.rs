@@ -12,6 +12,7 @@
 
 use qd1_model::FindingId;
 use qd1_model::op::OpClass;
+use qd1_model::order::Order as _;
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -43,7 +44,7 @@ pub(crate) struct Stall {
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| finding(step, summary)).collect();
     // The longest first: if several steps had stalls, that one is reported in full.
-    found.sort_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
+    found.order_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn stalls_of(step: &StepRecord, summary: &Summary) -> Vec<Stall> {
         let slow = stream.slowest.iter().filter(|slow| slow.lat_ns as f64 > limit_ns);
         stalls.extend(slow.map(|slow| Stall { class: stream.class, at_ns: slow.at_ns, lat_ns: slow.lat_ns }));
     }
-    stalls.sort_by_key(|stall| stall.at_ns);
+    stalls.order_by_key(|stall| stall.at_ns);
     stalls
 }
 

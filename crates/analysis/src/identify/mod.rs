@@ -12,6 +12,7 @@ mod labels;
 
 use qd1_model::Record;
 use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, KindProbability, KindWeight, StorageKind};
+use qd1_model::order::Order as _;
 
 use features::{Feature, FeatureSet, collect};
 use kinds::{Class, TABLE};
@@ -63,7 +64,7 @@ pub fn identify(record: &Record) -> Option<Identity> {
     evidence.extend(labels.iter().map(of_label));
     let top = kinds[0].kind;
     let weight = |evidence: &KindEvidence| evidence.weights[index(top)].weight;
-    evidence.sort_by(|a, b| weight(b).abs().total_cmp(&weight(a).abs()));
+    evidence.order_by(|a, b| weight(b).abs().total_cmp(&weight(a).abs()));
     if let Some((kind, text)) = &structure {
         evidence.insert(0, of_structure(*kind, text.clone()));
     }
@@ -95,7 +96,7 @@ fn likeliest_first(probabilities: [f64; KINDS]) -> Vec<KindProbability> {
     let all = StorageKind::ALL.into_iter().zip(probabilities);
     let mut kinds: Vec<KindProbability> =
         all.map(|(kind, probability)| KindProbability { kind, probability }).collect();
-    kinds.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    kinds.order_by(|a, b| b.probability.total_cmp(&a.probability));
     kinds
 }
 

@@ -1,6 +1,7 @@
 //! Published tiers: data in `tiers.tsv`, each row with its source.
 
 use qd1_model::limits::{Direction, Limits, Quantity, TierMatch};
+use qd1_model::order::Order as _;
 use qd1_model::units::{format_count, format_rate};
 
 /// How close a measured limit has to be to a published one to agree with it.
@@ -36,7 +37,7 @@ pub fn tiers() -> Vec<Tier> {
 /// those with one.
 pub(super) fn matches(limits: &Limits) -> Vec<TierMatch> {
     let mut found: Vec<TierMatch> = tiers().iter().filter_map(|tier| one(limits, tier)).collect();
-    found.sort_by_key(|found| std::cmp::Reverse(found.agree));
+    found.order_by_key(|found| std::cmp::Reverse(found.agree));
     let most = found.first().map_or(0, |first| first.agree);
     found.retain(|found| found.agree == most);
     found

@@ -1,6 +1,7 @@
 //! A step's intervals as windows of 100 ms, and the lumps in which a limiter may release requests.
 
 use qd1_model::limits::Quantity;
+use qd1_model::order::Order as _;
 use qd1_model::record::{Interval, IntervalStream};
 
 /// Length of a window, ns: that of an interval of a long step.
@@ -124,7 +125,7 @@ pub(super) fn lump_half(lump: f64, rate: f64, seconds: f64) -> f64 {
 /// The median of some figures; 0 if there are none.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.order_by(f64::total_cmp);
     match sorted.len() {
         0 => 0.0,
         n if n % 2 == 1 => sorted[n / 2],

@@ -16,6 +16,7 @@ mod transactions;
 mod verified;
 mod work;
 
+use qd1_model::order::Order as _;
 use std::ops::Range;
 
 use qd1_model::op::OpClass;
@@ -257,7 +258,7 @@ fn slowness(record: &Record, about: &Range<usize>) -> f64 {
     let mut took_ns: Vec<f64> = steps.iter().filter_map(|step| step.sort_ns).collect();
     // That was just before the first of them.
     took_ns.extend(record.environment.sort_ns.filter(|_| about.start == 0));
-    took_ns.sort_by(f64::total_cmp);
+    took_ns.order_by(f64::total_cmp);
     took_ns.get(took_ns.len() / 2).map_or(1.0, |median_ns| median_ns / work::SORT_NS)
 }
 

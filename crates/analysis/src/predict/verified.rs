@@ -1,5 +1,6 @@
 //! Predictions compared with the results of the programs themselves in the same Record.
 
+use qd1_model::order::Order as _;
 use std::collections::BTreeMap;
 
 use qd1_model::hist::coarse_low_ns;
@@ -92,7 +93,7 @@ fn rate_and_p99(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
 /// The 99th percentile of the median second, ns; `None` if no second has enough for one.
 fn typical_p99(intervals: &[Interval]) -> Option<f64> {
     let mut seconds = p99s(intervals);
-    seconds.sort_by(f64::total_cmp);
+    seconds.order_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 
@@ -128,7 +129,7 @@ fn p99s(intervals: &[Interval]) -> Vec<f64> {
 fn crossing(tried: &[(f64, f64)], bound: f64) -> Option<(Estimate, Exactness)> {
     let once = |value: f64| Estimate { value: Some(value), ..Estimate::default() };
     let mut sorted: Vec<(f64, f64)> = tried.iter().map(|(rate, ns)| (rate.ln(), ns.max(1.0).ln())).collect();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sorted.order_by(|a, b| a.0.total_cmp(&b.0));
     let rising = rising(&sorted.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
     let above = rising.iter().position(|ns| *ns > bound.ln());
     match above {

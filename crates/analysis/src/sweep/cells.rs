@@ -7,6 +7,7 @@
 
 use qd1_model::hist::Hist;
 use qd1_model::op::{Ended, OpClass};
+use qd1_model::order::Order as _;
 use qd1_model::plan::{Arrival, IoWork, StepPlan, Work};
 use qd1_model::record::{Interval, IntervalStream, StepRecord};
 use qd1_model::sweep::{Cell, CellFlag};
@@ -53,7 +54,7 @@ pub(super) fn cells(record: &Record) -> Vec<Cell> {
             None => groups.push((io, vec![(plan, step)])),
         }
     }
-    groups.sort_by_key(|(io, _)| key(io));
+    groups.order_by_key(|(io, _)| key(io));
     groups.iter().map(|(io, steps)| cell(io, steps)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use qd1_model::FindingId;
 use qd1_model::finding::{Finding, Severity};
+use qd1_model::order::Order as _;
 use qd1_model::sweep::{Cell, CellFlag, Surface};
 
 use crate::detect::{base_finding, percent};
@@ -24,7 +25,7 @@ pub fn findings(surface: &Surface) -> Vec<Finding> {
 /// The cells with `flag`, worst first by `badness`.
 fn flagged(surface: &Surface, flag: CellFlag, badness: impl Fn(&Cell) -> f64) -> Vec<&Cell> {
     let mut cells: Vec<&Cell> = surface.cells.iter().filter(|cell| cell.flags.contains(&flag)).collect();
-    cells.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
+    cells.order_by(|a, b| badness(b).total_cmp(&badness(a)));
     cells
 }
 

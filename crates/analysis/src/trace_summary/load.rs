@@ -1,5 +1,6 @@
 //! Sums over requests in the order of their arrival.
 
+use qd1_model::order::Order as _;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -306,7 +307,7 @@ impl Load {
 
 fn sizes(of: &HashMap<u32, u64>) -> Vec<(u32, u64)> {
     let mut sizes: Vec<(u32, u64)> = of.iter().map(|(size, count)| (*size, *count)).collect();
-    sizes.sort_by_key(|(size, count)| (Reverse(*count), *size));
+    sizes.order_by_key(|(size, count)| (Reverse(*count), *size));
     sizes
 }
 

@@ -1,5 +1,6 @@
 //! Which steps of suites resemble a load.
 
+use qd1_model::order::Order as _;
 use qd1_model::trace_summary::{Resemblance, Shape};
 
 /// Most steps that are named.
@@ -13,7 +14,7 @@ pub(super) fn closest(shape: &Shape, mut steps: Vec<Resemblance>) -> Vec<Resembl
         step.distance = distance(shape, &step.shape);
     }
     steps.retain(|step| step.distance <= FAR);
-    steps.sort_by(|one, other| one.distance.total_cmp(&other.distance));
+    steps.order_by(|one, other| one.distance.total_cmp(&other.distance));
     // Suites share steps; one of each shape is enough.
     steps.dedup_by(|later, earlier| later.shape == earlier.shape);
     steps.truncate(NAMED_MAX);

@@ -1,5 +1,6 @@
 //! Loads whose properties are known are summarised as such.
 
+use qd1_model::order::Order as _;
 use qd1_model::requests::Asker;
 use qd1_model::trace_summary::Shape;
 use qd1_model::units::Bytes;
@@ -30,7 +31,7 @@ fn request(op: Op, arrived_us: u64, device_us: u64, sector: u64, bytes: u32, ask
 
 /// Summarises requests in the order of their completion, with steps of two suites.
 fn summary(mut requests: Vec<Request>, syncs: &[Sync]) -> TraceSummary {
-    requests.sort_by_key(|request| request.complete_ns);
+    requests.order_by_key(|request| request.complete_ns);
     let mut summarizer =
         Summarizer::new(Known { queue: true, device: true, syncs: !syncs.is_empty(), positions: true, files: false });
     requests.iter().for_each(|request| summarizer.push(request));

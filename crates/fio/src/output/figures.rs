@@ -1,6 +1,7 @@
 //! What several reports derive from the counts: which directions and percentiles there are, shares, and the figures of
 //! a group.
 
+use qd1_model::order::Order as _;
 use std::borrow::Cow;
 
 use qd1_model::job::{DirStat, JobStat, LatStat, SteadyState as Settled};
@@ -217,7 +218,7 @@ pub(super) fn groups<'a>(report: &Report<'a>) -> Vec<Group<'a>> {
             groups[at].streams[stream.index].add(&stream.stat);
         }
     }
-    groups.sort_by_key(|group| group.id);
+    groups.order_by_key(|group| group.id);
     groups
 }
 

@@ -3,6 +3,7 @@
 use super::{Problem, float, integer, unsigned};
 use crate::Limits;
 use crate::types::{BlockShare, CpuRange, Distribution, KbBase, Zone};
+use qd1_model::order::Order as _;
 
 /// Names separated by `:`; `\:` is a colon within a name.
 pub(crate) fn names(text: &str) -> Result<Vec<String>, Problem> {
@@ -37,7 +38,7 @@ pub(crate) fn percentiles(text: &str) -> Result<Vec<f64>, Problem> {
             return Err(format!("there are more than {} percentiles", Limits::PERCENTILES));
         }
     }
-    found.sort_by(f64::total_cmp);
+    found.order_by(f64::total_cmp);
     Ok(found)
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn splits(text: &str, base: KbBase) -> Result<[Vec<BlockShare>; 3], P
         let mut list: Vec<_> = shares.into_iter().map(|(bs, percent)| BlockShare { bs, percent }).collect();
         // fio draws a number below 100 and goes through the shares from the smallest on: the largest gets the
         // remainder, and anything beyond 100 is ignored.
-        list.sort_by(|one, other| one.percent.total_cmp(&other.percent));
+        list.order_by(|one, other| one.percent.total_cmp(&other.percent));
         let mut left = 100.0;
         for share in &mut list {
             share.percent = share.percent.min(left);
@@ -97,7 +98,7 @@ pub(crate) fn splits(text: &str, base: KbBase) -> Result<[Vec<BlockShare>; 3], P
         if let Some(largest) = list.last_mut() {
             largest.percent += left;
         }
-        list.sort_by_key(|share| share.bs);
+        list.order_by_key(|share| share.bs);
         Ok(list)
     })
 }

@@ -1,6 +1,7 @@
 //! fio's JSON, from `--output-format=json` or `json+`, in any nesting: on its own, several documents in a row, in a
 //! list, inside another tool's JSON, or after other text.
 
+use qd1_model::order::Order as _;
 use std::collections::HashMap;
 
 use qd1_model::OpClass;
@@ -278,7 +279,7 @@ impl<'a> Latency<'a> {
             Some((ns * self.scale, count.as_u64().filter(|count| *count > 0)?))
         };
         let mut values: Vec<(f64, u64)> = bins.into_iter().flatten().filter_map(entry).collect();
-        values.sort_by(|one, other| one.0.total_cmp(&other.0));
+        values.order_by(|one, other| one.0.total_cmp(&other.0));
         let Some(n) = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count)) else {
             return Vec::new();
         };

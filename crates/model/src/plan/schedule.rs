@@ -7,6 +7,7 @@
 //! caches would disturb the others.
 
 use super::{Plan, StepPlan, Work};
+use crate::order::Order as _;
 
 /// One part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl Plan {
                 (number * rounds / visits(step) == round).then_some(Visit { step: *step, number })
             };
             let mut visits: Vec<Visit> = visited.iter().filter_map(of_round).collect();
-            visits.sort_by_key(|visit| mix(self.seed ^ mix(u64::from(round) << 32 | visit.step as u64)));
+            visits.order_by_key(|visit| mix(self.seed ^ mix(u64::from(round) << 32 | visit.step as u64)));
             schedule.extend(visits);
         }
         schedule.extend(between.map(|(_, step)| once(step)).chain(after.into_iter().map(once)));

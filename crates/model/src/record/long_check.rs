@@ -1,5 +1,6 @@
 //! What a check over hours keeps of its rounds.
 
+use crate::order::Order as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +91,7 @@ impl super::Record {
             step.add_to(&mut self.steps);
         }
         let place = |step: &StepRecord| self.plan.steps.iter().position(|planned| planned.name == step.name);
-        self.steps.sort_by_key(place);
+        self.steps.order_by_key(place);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Programs that used the disk while something else was measured or watched.
 
+use crate::order::Order as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ impl OtherUser {
 
     /// Puts the busiest first.
     pub fn sort(others: &mut [Self]) {
-        others.sort_by_key(|other| std::cmp::Reverse(other.bytes()));
+        others.order_by_key(|other| std::cmp::Reverse(other.bytes()));
     }
 
     /// Keeps the busiest, busiest first.

@@ -4,6 +4,7 @@ use super::{DeviceDelta, IntervalStream, OtherUser, ProcessorWaits, SLOWEST_MAX,
 use crate::environment::Pressure;
 use crate::hist::Hist;
 use crate::op::{Ended, OpClass};
+use crate::order::Order as _;
 use crate::units::Bytes;
 
 impl StepRecord {
@@ -30,7 +31,7 @@ impl StepRecord {
                 stream.add_to(&mut whole.streams);
             }
         }
-        whole.streams.sort_by_key(|stream| stream.class);
+        whole.streams.order_by_key(|stream| stream.class);
         self.intervals = vec![whole];
         self
     }
@@ -75,7 +76,7 @@ impl StepRecord {
         visit.others.into_iter().for_each(|other| other.add_visit_to(&mut self.others));
         OtherUser::keep_busiest(&mut self.others);
         visit.streams.into_iter().for_each(|stream| stream.add_to(&mut self.streams));
-        self.streams.sort_by_key(|stream| stream.class);
+        self.streams.order_by_key(|stream| stream.class);
         self.intervals.append(&mut visit.intervals);
         self.machine.append(&mut visit.machine);
         visit.errors.into_iter().for_each(|error| error.add_to(&mut self.errors));

@@ -89,6 +89,20 @@ pub struct WatchedProgram {
     pub beside: Vec<OtherUser>,
 }
 
+/// A sync that took this long is worth a word, ns.
+const LONG_SYNC_NS: u64 = 100_000_000;
+/// So is this share of the time spent on waiting for syncs.
+const SYNC_SHARE: f64 = 0.2;
+
+impl WatchedProgram {
+    /// Returns true if it waited long, or for much of the time, for its syncs.
+    #[must_use]
+    pub fn suffers(&self, watched_ns: u64) -> bool {
+        let share = self.sync_ns as f64 / watched_ns.max(1) as f64;
+        self.syncs > 0 && (self.longest_sync_ns >= LONG_SYNC_NS || share >= SYNC_SHARE)
+    }
+}
+
 /// A request or a sync that took long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LongWait {

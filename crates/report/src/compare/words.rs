@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Comparison, Effect, FOUND, Limit, Row, Side, Word};
 use qd1_model::metric::{Metric, Unit, metric};
+use qd1_model::order::Order as _;
 
 use crate::words::{interval, when};
 
@@ -57,7 +58,7 @@ fn headline_of(comparison: &Comparison, side: usize) -> String {
     };
     let mut named: Vec<(&Row, &Effect)> =
         primary.into_iter().filter(|(_, effect)| matches!(effect.word, Word::Better | Word::Worse)).collect();
-    named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    named.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
     let mut said: Vec<String> = named
         .iter()
         .take(NAMED)

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::metric::{Unit, metric};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Estimate, Grade, OpClass, Record, Report, Severity, StreamSummary};
+use qd1_model::{Estimate, Grade, OpClass, Record, Report, Severity, StreamSummary, Subject};
 
 use super::worth_telling;
 use crate::headline;
@@ -31,7 +31,10 @@ pub(crate) fn render(report: &Report) -> String {
     let date: String = words::when(record.started_unix_ns, &TimeZone::UTC).chars().take(DATE).collect();
     let early = if record.interrupted { ", ended early" } else { "" };
     let took = format_span_ns(record.elapsed_ns);
-    let suite = known(&record.plan.suite).unwrap_or_else(|| "a suite".to_owned());
+    let suite = match record.plan.subject {
+        Subject::Watch => "watch".to_owned(),
+        _ => known(&record.plan.suite).unwrap_or_else(|| "a suite".to_owned()),
+    };
     page.prose(0, &format!("qd1 {}, {suite}, {date}, took {took}{early}", record.version));
     line(&mut page, "machine", &machine(record));
     line(&mut page, "storage", &storage(report));

@@ -1,6 +1,7 @@
 //! The first screen of a run: what it found, the figures behind that, what to do about it, and where the rest is. It fits a
 //! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back; a larger one shows more.
 
+use qd1_model::order::Order as _;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Finding, Grade, Report, Severity, Verdict};
 use qd1_model::{Detector, FindingId};
@@ -134,7 +135,7 @@ pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> +
     };
     let mut all: Vec<&Finding> = report.findings.iter().filter(is_told).collect();
     // What this machine's processors did comes after what the disk did.
-    all.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.id.detector() == Detector::CpuSpoiled));
+    all.order_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.id.detector() == Detector::CpuSpoiled));
     all.into_iter()
 }
 
@@ -189,7 +190,12 @@ fn foot(page: &mut Page, report: &Report) {
         1 => ", 1 finding".to_owned(),
         count => format!(", {count} findings"),
     };
-    dim(page, &format!("All figures and intervals{found}, the machine: {rest}"));
+    match (report.record.watched.is_some(), page.style.detail) {
+        (true, Detail::Screen { is_kept: true, .. }) => dim(page, &format!("All programs and waits{found}: {rest}")),
+        // What is not kept cannot be shown again.
+        (true, _) => {}
+        (false, _) => dim(page, &format!("All figures and intervals{found}, the machine: {rest}")),
+    }
 }
 
 /// The classes that a quick check left open for lack of time; `None` for any other run.

@@ -3,6 +3,7 @@
 
 use qd1_model::Detector;
 use qd1_model::metric::metric;
+use qd1_model::order::Order as _;
 use qd1_model::verdict::{Impression, Judged};
 use qd1_model::{Finding, Grade, Report, Severity};
 
@@ -178,7 +179,7 @@ fn shared_reasons(tiles: &mut [Tile]) -> Vec<String> {
 fn advice(report: &Report) -> Vec<Advice> {
     let of_machine = |finding: &&Finding| NOT_OF_THE_DISK.contains(&finding.id.detector());
     let mut findings: Vec<&Finding> = worth_telling(report).filter(|finding| !finding.advice.is_empty()).collect();
-    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), of_machine(finding)));
+    findings.order_by_key(|finding| (std::cmp::Reverse(finding.severity), of_machine(finding)));
     let told = |finding: &Finding| Advice {
         severity: words::severity(finding.severity),
         color: match finding.severity {

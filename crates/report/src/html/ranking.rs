@@ -2,6 +2,7 @@
 
 use askama::Template;
 use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::order::Order as _;
 use qd1_model::ranking::{ClassGrade, GradedDisk, OfProduct, Place, RankList, RankedDisk, Ranking};
 use qd1_model::{Estimate, OpClass, printable};
 
@@ -118,7 +119,7 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     let of = |list: &RankList| list_of(ranking, list, prices);
     let most = ranking.lists.iter().map(|list| list.places.len()).max().unwrap_or(0);
     let mut lists: Vec<&RankList> = ranking.lists.iter().collect();
-    lists.sort_by_key(|list| std::cmp::Reverse(list.places.len()));
+    lists.order_by_key(|list| std::cmp::Reverse(list.places.len()));
     // What programs wait for the longest comes first, then what all disks have in common, and the whole.
     let commits = of_commits(&lists);
     lists.retain(|list| !commits.iter().any(|commit| std::ptr::eq(*commit, *list)));
@@ -157,7 +158,7 @@ fn of_commits<'a>(lists: &[&'a RankList]) -> Vec<&'a RankList> {
     let mut found: Vec<&RankList> =
         lists.iter().copied().filter(|list| list.op == OpClass::Commit && list.metric == "lat_p99_ns").collect();
     // Most programs have one writer.
-    found.sort_by_key(|list| (list.step != "commit1", std::cmp::Reverse(list.places.len())));
+    found.order_by_key(|list| (list.step != "commit1", std::cmp::Reverse(list.places.len())));
     let mut seen: Vec<usize> = Vec::new();
     found.retain(|list| {
         let is_new = list.places.iter().any(|place| !seen.contains(&place.disk));

@@ -1,6 +1,7 @@
 //! The steps of a sweep in a few lines.
 
 use qd1_model::Bytes;
+use qd1_model::order::Order as _;
 use qd1_model::plan::{Plan, StepPlan, Work};
 use qd1_model::units::{format_span_ns, short_size};
 
@@ -21,7 +22,7 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
                 values.push(value);
             }
         }
-        values.sort_by_key(|value| value.parse::<Bytes>().map_or(0, |bytes| bytes.0));
+        values.order_by_key(|value| value.parse::<Bytes>().map_or(0, |bytes| bytes.0));
         values.join(", ")
     };
     let longest = plan.steps.iter().map(|step| step.duration_max_ns()).max().unwrap_or(0);

@@ -2,6 +2,7 @@
 
 use qd1_model::OpClass;
 use qd1_model::chart::{Distribution, Part};
+use qd1_model::order::Order as _;
 
 use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, bounds, look, named};
 
@@ -77,7 +78,7 @@ fn curves(runs: &[Pictured]) -> Vec<Curve<'_>> {
     for (number, run) in runs.iter().enumerate() {
         let mut of_run: Vec<&Distribution> =
             run.data.distributions.iter().filter(|found| found.part == Part::Whole).collect();
-        of_run.sort_by_key(|found| (rank(found).is_none(), rank(found)));
+        of_run.order_by_key(|found| (rank(found).is_none(), rank(found)));
         for (place, distribution) in of_run.iter().enumerate() {
             let is_alone = of_run.iter().filter(|other| is_of_same_step(distribution, other)).count() == 1;
             let (step, class) = (&distribution.step, distribution.class.name());
@@ -90,7 +91,7 @@ fn curves(runs: &[Pictured]) -> Vec<Curve<'_>> {
             ));
         }
     }
-    found.sort_by_key(|(curve, ..)| !curve.is_shown);
+    found.order_by_key(|(curve, ..)| !curve.is_shown);
     let mut kinds: Vec<&str> = Vec::new();
     for (_, what, _) in &found {
         if !kinds.contains(&what.as_str()) {

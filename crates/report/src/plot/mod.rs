@@ -15,6 +15,7 @@ mod trend;
 
 use jiff::tz::TimeZone;
 use qd1_model::chart::ChartData;
+use qd1_model::order::Order as _;
 use qd1_model::trend::Trend;
 use qd1_model::{Record, Report, printable};
 
@@ -112,7 +113,7 @@ pub(crate) fn groups(runs: &[Pictured], zone: &TimeZone) -> Vec<Group> {
     let mut steps = steps(runs);
     // Those by which the runs are judged come first.
     let decisive = latency::decisive(runs);
-    steps.sort_by_key(|(step, _)| !decisive.contains(step));
+    steps.order_by_key(|(step, _)| !decisive.contains(step));
     for (step, title) in &steps {
         let findings = runs.iter().flat_map(|run| findings(runs, run, step)).collect();
         let mut charts = latency::of_step(runs, step);

@@ -5,6 +5,9 @@
 use qd1_model::OpClass;
 use qd1_model::chart::{Event, Moment, Timeline};
 use qd1_model::hist::coarse_low_ns;
+use qd1_model::order::Order as _;
+
+use crate::words::plural;
 
 use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, bounds, look, named};
 
@@ -33,7 +36,7 @@ pub(super) fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> 
 }
 
 fn heat(runs: &[Pictured], found: &Timeline, place: String, name: &str) -> Chart {
-    let (step, class) = (&found.step, found.class.name());
+    let (step, class, plural) = (&found.step, found.class.name(), plural(found.class));
     let line =
         |name: &str, value: fn(&Moment) -> Option<f64>| Series { name: name.to_owned(), ..over_time(found, value) };
     let series = vec![
@@ -44,7 +47,7 @@ fn heat(runs: &[Pictured], found: &Timeline, place: String, name: &str) -> Chart
     let series = series.into_iter().filter(|line| line.y.iter().any(Option::is_some)).collect();
     Chart {
         id: format!("heat-{}-{class}", place.replace(' ', "-")),
-        title: format!("{step}: latency of {name}s over time"),
+        title: format!("{step}: latency of {} over time", name.replacen(class, plural, 1)),
         note: note(found),
         x: TIME,
         y: LATENCY,
@@ -121,10 +124,10 @@ fn over_time(found: &Timeline, value: impl Fn(&Moment) -> Option<f64>) -> Series
 fn marks(found: &Timeline) -> Vec<Mark> {
     let (mut stalls, changes): (Vec<&Event>, Vec<&Event>) =
         found.events.iter().partition(|event| event.lat_ns.is_some());
-    stalls.sort_by(|a, b| b.lat_ns.unwrap_or(0.0).total_cmp(&a.lat_ns.unwrap_or(0.0)));
+    stalls.order_by(|a, b| b.lat_ns.unwrap_or(0.0).total_cmp(&a.lat_ns.unwrap_or(0.0)));
     stalls.truncate(STALLS_MAX);
     let mut marked: Vec<&Event> = stalls.into_iter().chain(changes).collect();
-    marked.sort_by_key(|event| event.at_ns);
+    marked.order_by_key(|event| event.at_ns);
     let mark = |event: &Event| Mark { x: place(found, event.at_ns), y: event.lat_ns, text: event.text.clone() };
     marked.into_iter().map(mark).collect()
 }

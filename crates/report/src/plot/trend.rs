@@ -1,6 +1,7 @@
 //! One figure over many runs: a point for each with its interval, the levels, and what was new.
 
 use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::order::Order as _;
 use qd1_model::printable;
 use qd1_model::trend::{LevelChange, Trend};
 
@@ -110,7 +111,7 @@ fn marks(trend: &Trend) -> Vec<Mark> {
         point.news.iter().map(move |news| Mark { x: seconds(trend, at), y: None, text: printable(news).into_owned() })
     });
     let mut marks: Vec<Mark> = trend.changes.iter().map(change).chain(news).collect();
-    marks.sort_by(|a, b| a.x.total_cmp(&b.x));
+    marks.order_by(|a, b| a.x.total_cmp(&b.x));
     marks
 }
 

@@ -4,7 +4,7 @@
 
 use qd1_model::{Record, Subject};
 
-use super::words::is_plain;
+use super::words::{is_device, is_plain};
 
 /// What the steps of a run are called when it is shared.
 pub(super) struct StepNames {
@@ -12,6 +12,8 @@ pub(super) struct StepNames {
     word: &'static str,
     /// Whether the user gave them: then none stays.
     is_own: bool,
+    /// Whether they are names of disks.
+    are_disks: bool,
     /// All names, in the order of the plan.
     names: Vec<String>,
 }
@@ -20,6 +22,7 @@ impl StepNames {
     pub(super) fn of(record: &Record) -> Self {
         let plan = &record.plan;
         let is_jobs = plan.subject == Subject::Jobs;
+        let is_watch = plan.subject == Subject::Watch;
         let planned = plan.steps.iter().map(|step| &step.name).chain(plan.skipped.iter().map(|one| &one.name));
         let mut names: Vec<String> = Vec::new();
         for name in planned.chain(record.steps.iter().map(|step| &step.name)) {
@@ -29,7 +32,8 @@ impl StepNames {
         }
         Self {
             word: if is_jobs { "job" } else { "step" },
-            is_own: is_jobs || is_own_suite(record) || !is_plain(&plan.suite),
+            is_own: is_jobs || is_own_suite(record) || !is_watch && !is_plain(&plan.suite),
+            are_disks: is_watch,
             names,
         }
     }
@@ -41,7 +45,7 @@ impl StepNames {
 
     /// Returns what a step is called.
     pub(super) fn shown(&self, name: &str) -> String {
-        if !self.is_own && is_plain(name) {
+        if !self.is_own && (is_plain(name) || self.are_disks && is_device(name)) {
             return name.to_owned();
         }
         let number = self.names.iter().position(|known| known == name);

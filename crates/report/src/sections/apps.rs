@@ -4,6 +4,7 @@
 use qd1_model::FindingId;
 use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
 use qd1_model::metric::Unit;
+use qd1_model::order::Order as _;
 use qd1_model::record::program::{AppUnit, Counter};
 use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Bytes, Finding, Report, StepSummary};
@@ -195,7 +196,7 @@ fn table(page: &mut Page, report: &Report) {
     };
     // Users of a database count its operations, not its bytes; so rates of operations come first.
     let mut columns: Vec<Column> = columns(page.style.width).into_iter().filter(|column| !is_bytes(column)).collect();
-    columns.sort_by_key(|column| !matches!(column, Column::Metric(metric) if metric.unit == Unit::PerSecond));
+    columns.order_by_key(|column| !matches!(column, Column::Metric(metric) if metric.unit == Unit::PerSecond));
     let is_table = page.style.width >= LABEL + CELL * columns.len();
     if is_table {
         let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title())).collect();

@@ -2,6 +2,7 @@
 //! line for each figure, and the disk gets the worst letter.
 
 use qd1_model::metric::{Unit, metric};
+use qd1_model::order::Order as _;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report};
@@ -109,7 +110,7 @@ fn figures(report: &Report) -> Vec<Figure<'_>> {
             None => figures.push(Figure { bands: vec![(letter, judged)] }),
         }
     }
-    figures.iter_mut().for_each(|figure| figure.bands.sort_by_key(|(letter, _)| *letter));
+    figures.iter_mut().for_each(|figure| figure.bands.order_by_key(|(letter, _)| *letter));
     figures
 }
 
@@ -139,7 +140,7 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
 
 fn worst_first(report: &Report) -> Vec<Figure<'_>> {
     let mut figures = figures(report);
-    figures.sort_by_key(|figure| (figure.is_open(), std::cmp::Reverse(figure.letters().worst)));
+    figures.order_by_key(|figure| (figure.is_open(), std::cmp::Reverse(figure.letters().worst)));
     figures
 }
 

@@ -1,6 +1,7 @@
 //! A suite's own criteria in words, grouped by bound and source, each with its grade and figure.
 
 use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::order::Order as _;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Judged;
 use qd1_model::{Estimate, Grade, Report};
@@ -128,7 +129,7 @@ fn brief(page: &mut Page, report: &Report) {
     for mut group in groups(report).into_iter().filter(|group| bands::letter(group.judged[0]).is_none()) {
         let label = if group.shared.label.is_empty() { String::new() } else { format!(" ({})", group.shared.label) };
         page.prose(2, &format!("{}{label}", bound(group.shared)));
-        group.judged.sort_by_key(|judged| {
+        group.judged.order_by_key(|judged| {
             let grade = order.iter().position(|grade| *grade == judged.grade);
             (Some(judged.criterion.step.as_str()) != first, grade)
         });

@@ -1,6 +1,7 @@
 //! The kind of storage, for people: the likeliest kinds, the evidence for and against them, and what was not examined.
 
 use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, StorageKind};
+use qd1_model::order::Order as _;
 use qd1_model::{Report, Subject};
 
 use crate::page::{BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
@@ -94,7 +95,7 @@ fn brief(page: &mut Page, identity: &Identity) {
             .sum::<f64>()
     };
     let mut evidence: Vec<&KindEvidence> = identity.evidence.iter().collect();
-    evidence.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    evidence.order_by(|a, b| weight(b).total_cmp(&weight(a)));
     for evidence in evidence.into_iter().take(EVIDENCE) {
         page.hang(2, "because", DIM, COLUMN, &evidence.text);
     }
@@ -171,7 +172,7 @@ fn markdown(text: &mut String, identity: &Identity) {
 fn for_and_against(evidence: &KindEvidence) -> String {
     let mut weights: Vec<(StorageKind, f64)> =
         evidence.weights.iter().map(|weight| (weight.kind, weight.weight)).collect();
-    weights.sort_by(|a, b| b.1.total_cmp(&a.1));
+    weights.order_by(|a, b| b.1.total_cmp(&a.1));
     let listed = |of: Vec<String>, word: &str| match of.is_empty() {
         true => None,
         false => Some(format!("{word} {}", of.join(", "))),

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use qd1_model::long_check::{Hour, Hours, LongCheckSummary};
 use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::order::Order as _;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Grade, Report};
@@ -100,7 +101,7 @@ const BRIEF: usize = 3;
 pub(crate) fn brief(page: &mut Page, over: &LongCheckSummary) {
     let bad = |hours: &&Hours| hours.count(Grade::Fail) + hours.count(Grade::Marginal);
     let mut all: Vec<&Hours> = each(over).filter(|hours| bad(hours) > 0).collect();
-    all.sort_by_key(|hours| std::cmp::Reverse((hours.count(Grade::Fail), bad(hours))));
+    all.order_by_key(|hours| std::cmp::Reverse((hours.count(Grade::Fail), bad(hours))));
     for hours in all.into_iter().take(BRIEF) {
         let Some((hour, figure)) = worst(hours) else { continue };
         let (grade, count) = match hours.count(Grade::Fail) {

@@ -3,6 +3,7 @@
 
 use qd1_model::metric::Unit;
 use qd1_model::op::Ended;
+use qd1_model::order::Order as _;
 use qd1_model::plan::Work;
 use qd1_model::plan::prediction::plain_name;
 use qd1_model::prediction::Prediction;
@@ -78,7 +79,7 @@ pub(crate) fn failures(page: &mut Page, report: &Report) {
 fn steps(page: &mut Page, report: &Report) {
     // Rates, which a suite compares, come first, then latencies.
     let mut columns = columns(page.style.width);
-    columns.sort_by_key(|column| !column.is_rate());
+    columns.order_by_key(|column| !column.is_rate());
     let is_table = page.style.width >= LABEL + CELL * 5;
     if is_table {
         let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title())).collect();

@@ -2,6 +2,7 @@
 //! files, and the settings of programs.
 
 use qd1_model::metric::Unit;
+use qd1_model::order::Order as _;
 use qd1_model::plan::{FileSync, Sync};
 use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncSetting, SyncTable};
 use qd1_model::{Bytes, Estimate, Report};
@@ -124,7 +125,7 @@ fn to_set(table: &SyncTable) -> String {
 fn brief(page: &mut Page, table: &SyncTable) {
     let mut methods: Vec<&SyncRow> = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).collect();
     let rate = |row: &&SyncRow| row.commits_per_second.value.unwrap_or_default();
-    methods.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    methods.order_by(|a, b| rate(b).total_cmp(&rate(a)));
     let cells = |row: &&SyncRow| {
         let [p50, p99] = [row.lat_p50_ns, row.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
         let rate = &row.commits_per_second;
@@ -258,7 +259,7 @@ fn in_pairs(rows: Vec<Row>, table: &SyncTable) -> Vec<Row> {
             (first * 2 + usize::from(compared[at].method.direct), row)
         })
         .collect();
-    order.sort_by_key(|(place, _)| *place);
+    order.order_by_key(|(place, _)| *place);
     order.into_iter().map(|(_, row)| row).collect()
 }
 
@@ -287,7 +288,7 @@ fn variations<K: Ord>(
     label: impl Fn(&SyncRow) -> Option<String>,
 ) -> Table {
     let mut rows: Vec<&SyncRow> = table.rows.iter().filter(|row| row.writes_per_sync == 1).collect();
-    rows.sort_by_key(|row| key(row));
+    rows.order_by_key(|row| key(row));
     let labelled: Vec<(SyncMethod, Row)> = rows
         .into_iter()
         .filter_map(|row| label(row).map(|label| (row.method, Row { label, ..unlabelled(row) })))

@@ -11,11 +11,11 @@ use crate::table::{compact, escaped, quoted};
 use crate::words;
 
 const DISK_TITLES: [&str; 9] = ["disk", "operation", "/s", "await", "p50", "p99", "p99.9", "max", "busy"];
-const PROGRAM_TITLES: [&str; 8] = ["program", "disk", "read", "written", "changed", "syncs", "longest", "sync wait"];
+const PROGRAM_TITLES: [&str; 8] = ["program", "disk", "sync wait", "longest", "changed", "written", "read", "syncs"];
 const WAIT_TITLES: [&str; 5] = ["at least", "what", "disk", "who", "where"];
 const CSV: &str = "run,disk,operation,per_second,bytes,await_ns,lat_p50_ns,lat_p99_ns,lat_p999_ns,lat_max_ns,busy\n";
 /// Programs and waits on the first screen, and in the whole report.
-const FEW: usize = 4;
+const FEW: usize = 3;
 const MANY: usize = 20;
 
 /// What a watch saw.
@@ -30,25 +30,33 @@ impl Section for Seen<'_> {
     }
 
     fn brief(&self, page: &mut Page) {
-        compact(page, &DISK_TITLES, &disks(self.watched));
         if !self.watched.waits.is_empty() {
-            page.line("");
             compact(page, &WAIT_TITLES, &waits(self.watched, FEW));
         }
         if !self.watched.programs.is_empty() {
-            page.line("");
             compact(page, &PROGRAM_TITLES, &programs(self.watched, FEW));
         }
+        // Those of the busiest disk come first.
+        let disks = disks(self.watched);
+        compact(page, &DISK_TITLES, &disks[..disks.len().min(FEW)]);
     }
 
     fn human(&self, page: &mut Page) {
         page.heading("Disks");
         compact(page, &DISK_TITLES, &disks(self.watched));
-        page.prose(2, "await: mean time in queue and device, as of iostat; p50 to max: latencies; busy: %util.");
+        page.prose(
+            2,
+            "await: mean time in the queue and the device, like iostat's; p50 to max: latencies; busy: iostat's \
+                 %util.",
+        );
         if !self.watched.programs.is_empty() {
             page.heading("Programs");
             compact(page, &PROGRAM_TITLES, &programs(self.watched, MANY));
-            page.prose(2, "changed: data in memory, which the kernel writes later; sync wait: of the time watched.");
+            page.prose(
+                2,
+                "sync wait: time that its threads waited for syncs, as a share of the time watched; changed: data in \
+                 memory, which the kernel writes later; +3: and three more processes of this name.",
+            );
         }
         if !self.watched.waits.is_empty() {
             page.heading("What took 0.5 s or longer");
@@ -142,10 +150,19 @@ fn sentence(watched: &Watched) -> String {
                 _ => format!(" {seen} requests and syncs took 0.5 s or longer, one of them {age}."),
             }
         }
-        None if watched.unseen.is_empty() => " Nothing was seen to take 0.5 s.".to_owned(),
+        None if watched.unseen.is_empty() => " No request or sync was seen to take 0.5 s.".to_owned(),
         None => String::new(),
     };
-    format!("In {time}, {} served {}.{more}{longest}", printable(&first.disk), words::join(&each))
+    let waited = watched.programs.first().filter(|of| of.suffers(watched.watched_ns)).map(waited).unwrap_or_default();
+    format!("In {time}, {} served {}.{more}{waited}{longest}", printable(&first.disk), words::join(&each))
+}
+
+/// ` etcd waited 12.0 s for syncs, the longest 812 ms, while dd used the disk.`
+fn waited(of: &WatchedProgram) -> String {
+    let (time, longest) = (format_ns(of.sync_ns as f64), format_ns(of.longest_sync_ns as f64));
+    let beside =
+        of.beside.first().map_or_else(String::new, |other| format!(", while {} used the disk", printable(&other.comm)));
+    format!(" {} waited {time} for syncs, the longest {longest}{beside}.", printable(&of.comm))
 }
 
 /// `2,999 reads/s (p99 590 us)`.
@@ -188,19 +205,19 @@ fn disks(watched: &Watched) -> Vec<Vec<String>> {
 
 fn programs(watched: &Watched, most: usize) -> Vec<Vec<String>> {
     let row = |of: &WatchedProgram| {
-        let more = if of.processes > 1 { format!(" and {} more", of.processes - 1) } else { String::new() };
+        let more = if of.processes > 1 { format!(" +{}", of.processes - 1) } else { String::new() };
         let share = of.sync_ns as f64 / watched.watched_ns.max(1) as f64;
         let has_syncs = of.syncs > 0 || of.sync_ns > 0;
         let of_syncs = |text: String| if has_syncs { text } else { "-".to_owned() };
         vec![
             format!("{} {}{more}", printable(&of.comm), of.pid),
             printable(&of.disk).into_owned(),
-            of.read_bytes.to_string(),
-            of.written_bytes.to_string(),
-            of.changed_bytes.to_string(),
-            of_syncs(words::thousands(of.syncs)),
-            of_syncs(format_ns(of.longest_sync_ns as f64)),
             of_syncs(format!("{:.1} %", 100.0 * share)),
+            of_syncs(format_ns(of.longest_sync_ns as f64)),
+            of.changed_bytes.to_string(),
+            of.written_bytes.to_string(),
+            of.read_bytes.to_string(),
+            of_syncs(words::thousands(of.syncs)),
         ]
     };
     watched.programs.iter().take(most).map(row).collect()

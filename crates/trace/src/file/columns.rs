@@ -1,5 +1,6 @@
 //! The contents of a block of entries: requests column by column, which compresses well, then syncs one by one.
 
+use qd1_model::order::Order as _;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -157,7 +158,7 @@ pub(super) fn decode(contents: &[u8]) -> Result<Vec<Entry>> {
     }
     ensure!(from.0.is_empty(), "a block has more bytes than entries");
     // Processors report their requests on their own, hence almost in order.
-    entries.sort_by_key(Entry::complete_ns);
+    entries.order_by_key(Entry::complete_ns);
     Ok(entries)
 }
 

@@ -1,5 +1,6 @@
 //! A one-line summary of what the shown syncs waited for, all together.
 
+use qd1_model::order::Order as _;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -59,12 +60,12 @@ impl Answer {
             .map(|(name, ns)| (name, ns as f64 / self.took_ns.max(1) as f64))
             .filter(|(_, share)| *share >= 0.02)
             .collect();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+        parts.order_by(|a, b| b.1.total_cmp(&a.1));
         for (at, (name, share)) in parts.iter().enumerate() {
             let _ = write!(text, "{} {name} {}", if at > 0 { "," } else { "" }, format_share(*share));
         }
         let mut others: Vec<(&String, u64)> = self.others.iter().map(|(name, during)| (name, *during)).collect();
-        others.sort_by_key(|(name, during)| (std::cmp::Reverse(*during), *name));
+        others.order_by_key(|(name, during)| (std::cmp::Reverse(*during), *name));
         for (at, (name, during)) in others.iter().take(NAMED_MAX).enumerate() {
             let before = if at > 0 { "," } else { "; meanwhile" };
             let _ = write!(text, "{before} {name} (during {})", thousands(*during));

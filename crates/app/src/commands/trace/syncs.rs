@@ -1,5 +1,6 @@
 //! The lines of a sync: how long it took, where the time went, and who else used the disk.
 
+use qd1_model::order::Order as _;
 use std::fmt::Write as _;
 
 use qd1_model::requests::Sync;
@@ -31,7 +32,7 @@ pub(super) fn push_text(text: &mut String, sync: &Sync, split: &Split) {
     let failed = if sync.errno == 0 { "" } else { " FAILED" };
     let _ = writeln!(text, "{} {}{failed}", sync.call, format_ns(sync.took_ns as f64));
     let mut parts: Vec<Part> = Part::ALL.into_iter().filter(|part| is_worth_a_word(split.of(*part), sync)).collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(split.of(*part)));
+    parts.order_by_key(|part| std::cmp::Reverse(split.of(*part)));
     let parts: Vec<String> =
         parts.into_iter().map(|part| format!("{} {}", part.name(), format_ns(split.of(part) as f64))).collect();
     push_wrapped(text, "waited for ", &parts);

@@ -39,7 +39,7 @@ pub(crate) struct WatchArgs {
     /// Print reports as JSON, one object per line
     #[arg(long)]
     pub(super) json: bool,
-    /// Also write a report per interval to FILE, with processes and waits (as root)
+    /// Also write a report per interval to a new FILE, with processes and waits (as root)
     #[arg(long, value_name = "FILE", conflicts_with = "play")]
     pub(super) record: Option<PathBuf>,
     /// Show a file of --record instead: on the screen, or as reports
@@ -81,7 +81,7 @@ impl WatchArgs {
             ));
         }
         if self.play.is_some() && !batch.is_empty() {
-            return Err(format!("--batch {interval}: a recording has its own intervals; omit the interval"));
+            return Err(format!("--batch {interval}: a recording has its own intervals; give --batch alone"));
         }
         let number = |text: &String| text.parse::<u64>().ok().filter(|count| *count > 0);
         let count = match batch.get(1) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use qd1_clock as clock;
+use qd1_model::environment::Filesystem;
 use qd1_model::plan::{Plan, TargetKind, TargetPlan};
 use qd1_model::{Bytes, Environment, Record, Subject};
 use qd1_probe::Machine;
@@ -20,6 +21,9 @@ use crate::session::{keep, measured_of, note, note_measured, open_store, show};
 /// A watch that is shorter and was not recorded was only a glance, and is not kept, ns.
 const GLANCE_NS: u64 = 10_000_000_000;
 
+/// The target of a watch without one.
+const ALL: &str = "all disks";
+
 /// What a run has besides its readings.
 pub(super) struct Begun {
     started_unix_ns: u64,
@@ -29,15 +33,21 @@ pub(super) struct Begun {
 
 impl Begun {
     /// A watch of this machine that begins now.
-    pub(super) fn here(machine: &Machine, disk: Option<&str>) -> Self {
-        let target = disk.map_or_else(|| PathBuf::from("/"), |disk| Path::new("/dev").join(disk));
-        let environment = machine.environment(&target);
+    pub(super) fn here(machine: &Machine, target: Option<&Path>, disk: Option<&str>) -> Self {
+        let named = disk.map(|disk| Path::new("/dev").join(disk));
+        let typed = target.and_then(|target| target.canonicalize().ok());
+        let target = typed.or(named);
+        let mut environment = machine.environment(target.as_deref().unwrap_or(Path::new("/")));
+        if target.is_none() {
+            (environment.devices, environment.filesystem) = (Vec::new(), Filesystem::default());
+        }
+        let target = target.unwrap_or_else(|| PathBuf::from(ALL));
         Self { started_unix_ns: clock::wall_ns(), target, environment }
     }
 
     /// A recording, which does not say where it was made.
     pub(super) fn elsewhere() -> Self {
-        Self { started_unix_ns: 0, target: PathBuf::from("/"), environment: Environment::default() }
+        Self { started_unix_ns: 0, target: PathBuf::from(ALL), environment: Environment::default() }
     }
 }
 

@@ -74,7 +74,7 @@ fn live(args: &WatchArgs, is_screen: bool) -> Result<(Origin, Begun)> {
         (true, _) => Wanted::Everything,
         (false, _) => Wanted::Counters,
     };
-    let begun = Begun::here(&machine, disk.as_deref());
+    let begun = Begun::here(&machine, args.target.as_deref(), disk.as_deref());
     let watcher = Watcher::begin(machine, disk, wanted)?;
     let recorder = args.record.as_deref().map(Recorder::begin).transpose()?;
     Ok((Origin::Live(Box::new(watcher), recorder), begun))

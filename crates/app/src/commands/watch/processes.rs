@@ -34,6 +34,16 @@ impl ProcessReading {
         }
     }
 
+    /// Adds another process.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.written += other.written;
+        self.changed += other.changed;
+        self.syncs += other.syncs;
+        self.sync_wait += other.sync_wait;
+        self.process.longest_sync_ns = self.process.longest_sync_ns.max(other.process.longest_sync_ns);
+    }
+
     fn is_active(&self) -> bool {
         self.read + self.written + self.changed + self.syncs + self.sync_wait > 0.0
     }

@@ -1,5 +1,6 @@
 //! One reading per interval: the counters of the machine and its disks, plus BPF data where the kernel allows it.
 
+use qd1_model::order::Order as _;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -120,7 +121,7 @@ impl Watcher {
             None => {
                 // There may be more disks than slots, so disks in use come first.
                 let mut disks = watcher.machine.activity().rates(None).disks;
-                disks.sort_by_key(|disk| !disk.is_used);
+                disks.order_by_key(|disk| !disk.is_used);
                 disks.into_iter().map(|disk| disk.name).collect()
             }
         };

@@ -16,25 +16,31 @@ use crate::{message, output};
 
 /// What these files are called in messages; only a report of them is read at a time.
 const KIND: source::Kind = source::Kind { name: "a recording of qd1 watch", most: u64::MAX };
-/// Longest line, bytes: a report with all processes that are kept.
-const LINE_MAX: u64 = 64 << 20;
+/// Longest line, bytes: a report with all processes that the BPF programs keep takes 4 MiB.
+const LINE_MAX: u64 = 8 << 20;
 
 /// Writes reports to a file.
 pub(super) struct Recorder {
     path: PathBuf,
     file: File,
     written: u64,
+    has_failed: bool,
     text: String,
 }
 
 impl Recorder {
-    /// Creates the file, or empties it.
+    /// Creates the file. One that has something is not replaced: it may be the recording of a night.
     ///
     /// # Errors
     /// If it cannot be written.
     pub(super) fn begin(path: &Path) -> Result<Self> {
+        if path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+            let shown = path.to_string_lossy();
+            let message = format!("--record {}: exists; name another file, or remove it", printable(&shown));
+            return Err(Problem::usage(message).into());
+        }
         let file = output::create_in_place("--record", path)?;
-        Ok(Self { path: path.to_owned(), file, written: 0, text: String::new() })
+        Ok(Self { path: path.to_owned(), file, written: 0, has_failed: false, text: String::new() })
     }
 
     /// Appends a report.
@@ -44,19 +50,24 @@ impl Recorder {
     pub(super) fn push(&mut self, reading: &Reading) -> Result<()> {
         self.text.clear();
         json::push(&mut self.text, reading, true);
-        let cannot = || format!("cannot write {}", printable(&self.path.to_string_lossy()));
-        self.file.write_all(self.text.as_bytes()).with_context(cannot)?;
-        self.written += 1;
-        Ok(())
+        let written = self.file.write_all(self.text.as_bytes());
+        self.has_failed = written.is_err();
+        self.written += u64::from(written.is_ok());
+        written.with_context(|| format!("cannot write {}", printable(&self.path.to_string_lossy())))
     }
 
     /// Prints what was written.
     pub(super) fn end(self) {
-        let (path, count) = (self.path.to_string_lossy(), thousands(self.written));
-        message::print(format_args!(
-            "qd1: wrote {count} reports to {}; `qd1 watch --play` shows them",
-            printable(&path)
-        ));
+        let path = self.path.to_string_lossy();
+        let (shown, count) = (printable(&path), thousands(self.written));
+        match self.written {
+            0 if self.has_failed => {}
+            0 => message::print(format_args!("qd1: nothing was recorded in {shown}: no interval was over")),
+            1 => message::print(format_args!("qd1: wrote 1 report to {shown}; `qd1 watch --play {shown}` shows it")),
+            _ => message::print(format_args!(
+                "qd1: wrote {count} reports to {shown}; `qd1 watch --play {shown}` shows them"
+            )),
+        }
     }
 }
 

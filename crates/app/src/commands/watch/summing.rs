@@ -1,7 +1,9 @@
 //! What the readings of a watch amount to: a run as of every other command, with a step for each disk.
 
-use std::collections::HashMap;
+use qd1_model::order::Order as _;
+use std::collections::{BTreeSet, HashMap};
 
+use qd1_model::environment::Pressure;
 use qd1_model::hist::{Recorder, coarse_index};
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::record::watched::{
@@ -34,6 +36,10 @@ pub(super) struct Sum {
     programs: HashMap<(String, String), ProgramSum>,
     waits: HashMap<Wait, LongWait>,
     waits_dropped: u64,
+    /// Seconds of the processors' time in use and stolen, and of waits for a processor, disks and memory.
+    busy: f64,
+    steal: f64,
+    pressure: Option<[f64; 3]>,
 }
 
 /// A wait is the same in two readings if it began at about the same time.
@@ -64,13 +70,27 @@ struct DiskSum {
 #[derive(Default)]
 struct ProgramSum {
     program: WatchedProgram,
-    pids: Vec<u32>,
+    pids: BTreeSet<u32>,
     read: f64,
     written: f64,
     changed: f64,
     syncs: f64,
     sync_s: f64,
-    beside: HashMap<String, OtherUser>,
+    beside: HashMap<String, Beside>,
+}
+
+/// A program that used the disk while another one waited: bytes, and its processes.
+#[derive(Default)]
+struct Beside {
+    pids: BTreeSet<u32>,
+    read: f64,
+    written: f64,
+    changed: f64,
+}
+
+/// Rates times seconds are not exact; the kernel counts sectors and pages.
+fn bytes(bytes: f64) -> Bytes {
+    Bytes((bytes / 512.0).round() as u64 * 512)
 }
 
 /// Operations with their kind in a run.
@@ -103,7 +123,31 @@ impl Sum {
             }
         };
         for of in &reading.processes {
-            self.push_process(of, &name_of(of.process.device), seconds, &reading.processes);
+            self.push_process(of, &name_of(of.process.device), seconds);
+        }
+        let waits = |of: &&ProcessReading| of.sync_wait >= WAITS;
+        let mut waiting: Vec<(String, (u32, u32))> = reading
+            .processes
+            .iter()
+            .filter(waits)
+            .map(|of| (of.process.name().into_owned(), of.process.device))
+            .collect();
+        waiting.sort();
+        waiting.dedup();
+        for (comm, device) in waiting {
+            let Some(sum) = self.programs.get_mut(&(comm, name_of(device))) else { continue };
+            reading
+                .processes
+                .iter()
+                .filter(|of| of.process.device == device)
+                .for_each(|of| sum.push_beside(of, seconds));
+        }
+        let busy = reading.rates.cpu.user + reading.rates.cpu.nice + reading.rates.cpu.system;
+        self.busy += busy / 100.0 * seconds;
+        self.steal += reading.rates.cpu.steal / 100.0 * seconds;
+        if let Some(shares) = reading.rates.pressure {
+            let sums = self.pressure.get_or_insert([0.0; 3]);
+            sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share / 100.0 * seconds);
         }
         for request in &reading.requests {
             let place = if request.is_issued { "in the device" } else { "in the queue" };
@@ -133,15 +177,15 @@ impl Sum {
         self.drop_least();
     }
 
-    fn push_process(&mut self, of: &ProcessReading, disk: &str, seconds: f64, all: &[ProcessReading]) {
+    fn push_process(&mut self, of: &ProcessReading, disk: &str, seconds: f64) {
         let comm = of.process.name().into_owned();
         let sum = self.programs.entry((comm.clone(), disk.to_owned())).or_default();
         if sum.pids.is_empty() {
             sum.program =
                 WatchedProgram { comm, pid: of.process.pid, disk: disk.to_owned(), ..WatchedProgram::default() };
         }
-        if !sum.pids.contains(&of.process.pid) && sum.pids.len() < KEPT {
-            sum.pids.push(of.process.pid);
+        if sum.pids.len() < KEPT {
+            sum.pids.insert(of.process.pid);
         }
         sum.read += of.read * seconds;
         sum.written += of.written * seconds;
@@ -150,36 +194,6 @@ impl Sum {
         sum.sync_s += of.sync_wait * seconds;
         // The counter is that of the whole capture.
         sum.program.longest_sync_ns = sum.program.longest_sync_ns.max(of.process.longest_sync_ns);
-        if of.sync_wait < WAITS {
-            return;
-        }
-        let is_beside = |other: &&ProcessReading| {
-            other.process.device == of.process.device && other.process.name() != of.process.name()
-        };
-        for other in all.iter().filter(is_beside) {
-            let bytes = |rate: f64| Bytes((rate * seconds) as u64);
-            let did = OtherUser {
-                comm: other.process.name().into_owned(),
-                pid: other.process.pid,
-                processes: 1,
-                requests: 0,
-                read_bytes: bytes(other.read),
-                written_bytes: bytes(other.written),
-                changed_bytes: bytes(other.changed),
-            };
-            if did.bytes() == 0 || sum.beside.len() >= KEPT && !sum.beside.contains_key(&did.comm) {
-                continue;
-            }
-            let mine = sum.beside.entry(did.comm.clone()).or_insert_with(|| OtherUser {
-                comm: did.comm.clone(),
-                pid: did.pid,
-                processes: 1,
-                ..OtherUser::default()
-            });
-            mine.read_bytes.0 += did.read_bytes.0;
-            mine.written_bytes.0 += did.written_bytes.0;
-            mine.changed_bytes.0 += did.changed_bytes.0;
-        }
     }
 
     fn push_wait(&mut self, wait: LongWait) {
@@ -199,7 +213,7 @@ impl Sum {
     fn drop_least(&mut self) {
         if self.programs.len() > 2 * KEPT {
             let mut ranks: Vec<f64> = self.programs.values().map(ProgramSum::rank).collect();
-            ranks.sort_by(f64::total_cmp);
+            ranks.order_by(f64::total_cmp);
             let least = ranks[ranks.len() - KEPT];
             self.programs.retain(|_, of| of.rank() > least);
         }
@@ -233,16 +247,16 @@ impl Sum {
         let is_used =
             |(_, disk): &(String, DiskSum)| disk.counted.iter().any(|[count, ..]| *count > 0.0) || disk.busy > 0.0;
         let mut disks: Vec<(String, DiskSum)> = self.disks.into_iter().filter(is_used).collect();
-        disks.sort_by(|a, b| b.1.busy.total_cmp(&a.1.busy).then_with(|| a.0.cmp(&b.0)));
+        disks.order_by(|a, b| b.1.busy.total_cmp(&a.1.busy).then_with(|| a.0.cmp(&b.0)));
         let mut programs: Vec<ProgramSum> = self.programs.into_values().filter(|of| of.rank() > 0.0).collect();
-        programs.sort_by(|a, b| {
+        programs.order_by(|a, b| {
             let waits = |of: &ProgramSum| if of.sync_s >= WAITS * seconds { of.sync_s } else { 0.0 };
             waits(b).total_cmp(&waits(a)).then_with(|| b.bytes().total_cmp(&a.bytes()))
         });
         programs.truncate(PROGRAMS_MAX);
         let waits_seen = self.waits.len() as u64 + self.waits_dropped;
         let mut waits: Vec<LongWait> = self.waits.into_values().collect();
-        waits.sort_by(|a, b| b.age_ns.cmp(&a.age_ns).then_with(|| a.what.cmp(&b.what)));
+        waits.order_by(|a, b| b.age_ns.cmp(&a.age_ns).then_with(|| a.what.cmp(&b.what)));
         waits.truncate(WAITS_MAX);
         let record = WatchRecord {
             readings: self.readings,
@@ -253,8 +267,16 @@ impl Sum {
             waits,
             waits_seen,
         };
+        let (busy, steal) = (self.busy / seconds, self.steal / seconds);
+        let pressure = self.pressure.map(|sums| sums.map(|sum| sum / seconds));
+        let pressure = pressure.map(|[cpu, io, memory]| Pressure { cpu, io, memory });
         let with_latencies = disks.into_iter().filter(|(_, disk)| !disk.latencies.is_empty());
-        (record, with_latencies.map(|(name, disk)| disk.step(name, watched_ns)).collect())
+        (
+            record,
+            with_latencies
+                .map(|(name, disk)| StepRecord { busy, steal, pressure, ..disk.step(name, watched_ns) })
+                .collect(),
+        )
     }
 }
 
@@ -306,7 +328,7 @@ impl DiskSum {
         let op = |(at, [count, bytes, ms]): (usize, &[f64; 3])| WatchedOp {
             class: OPS[at].1,
             ios: count.round(),
-            bytes: Bytes(*bytes as u64),
+            bytes: Bytes((*bytes / 512.0).round() as u64 * 512),
             await_ns: 1e6 * ms / count.max(1e-9),
         };
         WatchedDisk {
@@ -408,6 +430,22 @@ fn merge(interval: &mut Interval, next: Interval) {
 }
 
 impl ProgramSum {
+    /// Adds what a process did while this program waited.
+    fn push_beside(&mut self, of: &ProcessReading, seconds: f64) {
+        let comm = of.process.name().into_owned();
+        let has_used = of.read + of.written + of.changed > 0.0;
+        if comm == self.program.comm || !has_used || self.beside.len() >= KEPT && !self.beside.contains_key(&comm) {
+            return;
+        }
+        let beside = self.beside.entry(comm).or_default();
+        if beside.pids.len() < KEPT {
+            beside.pids.insert(of.process.pid);
+        }
+        beside.read += of.read * seconds;
+        beside.written += of.written * seconds;
+        beside.changed += of.changed * seconds;
+    }
+
     fn bytes(&self) -> f64 {
         self.read + self.written + self.changed
     }
@@ -418,10 +456,18 @@ impl ProgramSum {
     }
 
     fn finish(self) -> WatchedProgram {
-        let mut beside: Vec<OtherUser> = self.beside.into_values().collect();
+        let other = |(comm, of): (String, Beside)| OtherUser {
+            comm,
+            pid: of.pids.first().copied().unwrap_or_default(),
+            processes: of.pids.len() as u64,
+            requests: 0,
+            read_bytes: bytes(of.read),
+            written_bytes: bytes(of.written),
+            changed_bytes: bytes(of.changed),
+        };
+        let mut beside: Vec<OtherUser> = self.beside.into_iter().map(other).filter(|of| of.bytes() > 0).collect();
         OtherUser::sort(&mut beside);
         beside.truncate(OTHERS_MAX);
-        let bytes = |bytes: f64| Bytes(bytes.round() as u64);
         WatchedProgram {
             processes: self.pids.len() as u64,
             read_bytes: bytes(self.read),

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use qd1_model::units::Bytes;
 use qd1_trace::Stage;
 
+use crate::commands::trace::narrow;
+
 use super::reading::{DiskReading, Reading};
 
 /// Appends a report as text.
@@ -46,7 +48,8 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_latencies: bool) {
     }
     let _ = writeln!(text, " {:>7} {:>7} {:>7} {:>6}", "f/s", "f_await", "aqu-sz", "%util");
     for DiskReading { rates: disk, .. } in disks {
-        let _ = write!(text, "{:<13}", disk.name);
+        // A recording may come from anybody.
+        let _ = write!(text, "{:<13}", narrow(&disk.name));
         for of in [&disk.reads, &disk.writes, &disk.discards] {
             let _ = write!(text, " {:7.2} {:9.2} {:8.2}", of.per_second, of.kib, of.merges);
             let _ = write!(text, " {:6.2} {:7.2} {:8.2}", of.merged, of.await_ms, of.size_kib);
@@ -72,7 +75,8 @@ fn push_latencies(text: &mut String, disks: &[DiskReading]) {
         for (op, latencies) in
             disk.latencies.iter().flatten().filter(|(_, latencies)| latencies.count(Stage::Total) > 0)
         {
-            let _ = write!(text, "{:<13} {:<8} {:>9}", disk.rates.name, op.name(), latencies.count(Stage::Total));
+            let _ =
+                write!(text, "{:<13} {:<8} {:>9}", narrow(&disk.rates.name), op.name(), latencies.count(Stage::Total));
             for (stage, share) in COLUMNS {
                 let _ = match latencies.quantile_ns(stage, share) {
                     Some(ns) => write!(text, " {:9.3}", ns as f64 / 1e6),

@@ -2,6 +2,7 @@
 
 use qd1_model::comparison::{Comparison, Row};
 use qd1_model::metric::Better;
+use qd1_model::order::Order as _;
 
 use super::{is_shown, paint, step_name};
 use crate::compare::words;
@@ -61,7 +62,7 @@ fn whole(page: &mut Page, comparison: &Comparison) {
     ));
     let mut order: Vec<(usize, f64)> = vec![(0, 1.0)];
     order.extend(comparison.overall.iter().enumerate().filter_map(|(at, effect)| Some((at + 1, effect.ratio.value?))));
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    order.order_by(|a, b| a.1.total_cmp(&b.1));
     for (side, _) in order {
         let effect = side.checked_sub(1).map(|other| &comparison.overall[other]);
         let word = effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
@@ -75,7 +76,7 @@ fn ranked(row: &Row) -> Vec<(String, usize)> {
     let better = words::of(row).map_or(Better::Lower, |metric| metric.better);
     let mut order: Vec<(usize, f64)> =
         row.figures.iter().enumerate().filter_map(|(side, figure)| Some((side, figure.value?))).collect();
-    order.sort_by(|a, b| if better == Better::Higher { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    order.order_by(|a, b| if better == Better::Higher { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let mut found = Vec::new();
     let limits = |side: usize| row.figures[side].low.zip(row.figures[side].high);
     let known: Vec<(f64, f64)> = order.iter().filter_map(|(side, _)| limits(*side)).collect();

@@ -2,6 +2,7 @@
 
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+use qd1_model::order::Order as _;
 
 use super::axis::Scale;
 use super::{ALERT, COLORS, INK, Look, QUIET, SHADES, line, shade, text};
@@ -280,7 +281,7 @@ fn names_of_bounds(bounds: &[Bound], area: &Area) -> Vec<Primitive> {
     let wide = |text: &str| NAME_LETTER * text.chars().count() as f64;
     let mut taken: Vec<f64> = Vec::new();
     let mut sorted: Vec<&Bound> = bounds.iter().collect();
-    sorted.sort_by(|a, b| b.y.total_cmp(&a.y));
+    sorted.order_by(|a, b| b.y.total_cmp(&a.y));
     let mut named = |bound: &Bound| {
         let line = area.y.place(bound.y);
         let start = bound.x.map(|(from, _)| area.x.place(from) - 5.0);

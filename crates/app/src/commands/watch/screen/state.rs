@@ -1,5 +1,6 @@
 //! The state of the screen, and how keys change it.
 
+use qd1_model::order::Order as _;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
@@ -177,7 +178,7 @@ impl State {
         let all = self.reading.iter().flat_map(|reading| &reading.disks);
         let mut disks: Vec<&DiskReading> =
             all.filter(|disk| self.used.is_empty() || self.used.contains(&disk.rates.name)).collect();
-        disks.sort_by(|a, b| a.rates.name.cmp(&b.rates.name));
+        disks.order_by(|a, b| a.rates.name.cmp(&b.rates.name));
         disks
     }
 
@@ -210,13 +211,27 @@ impl State {
         all.filter(move |of| numbers.is_none_or(|numbers| of.process.device == numbers || of.process.device == (0, 0)))
     }
 
-    /// Returns the processes to show, sorted.
-    pub(super) fn processes(&self) -> Vec<&ProcessReading> {
+    /// Returns the processes to show, sorted; those of one name are one, with their number and the id of the one that
+    /// counts most.
+    pub(super) fn processes(&self) -> Vec<(ProcessReading, usize)> {
         let has =
             |process: &&ProcessReading| self.filter.is_empty() || name(&process.process.comm).contains(&self.filter);
         let mut processes: Vec<&ProcessReading> = self.on_shown_disk().filter(has).collect();
-        processes.sort_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
-        processes
+        processes.order_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
+        let mut places = HashMap::new();
+        let mut groups: Vec<(ProcessReading, usize)> = Vec::new();
+        for of in processes {
+            let place = *places.entry(of.process.comm).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some((group, count)) => {
+                    group.add(of);
+                    *count += 1;
+                }
+                None => groups.push((of.clone(), 1)),
+            }
+        }
+        groups.order_by(|(a, _), (b, _)| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
+        groups
     }
 
     fn order(&self, a: &ProcessReading, b: &ProcessReading) -> Ordering {
@@ -229,13 +244,7 @@ impl State {
     pub(super) fn cgroups(&self) -> Vec<(String, ProcessReading)> {
         let mut groups: HashMap<u64, ProcessReading> = HashMap::new();
         for of in self.on_shown_disk() {
-            let group = groups.entry(of.process.cgroup).or_default();
-            group.read += of.read;
-            group.written += of.written;
-            group.changed += of.changed;
-            group.syncs += of.syncs;
-            group.sync_wait += of.sync_wait;
-            group.process.longest_sync_ns = group.process.longest_sync_ns.max(of.process.longest_sync_ns);
+            groups.entry(of.process.cgroup).or_default().add(of);
         }
         let names = self.reading.as_ref().map(|reading| &reading.cgroups);
         let named = |(cgroup, of): (u64, ProcessReading)| {
@@ -244,7 +253,7 @@ impl State {
         };
         let mut groups: Vec<(String, ProcessReading)> = groups.into_iter().map(named).collect();
         groups.retain(|(name, _)| name.contains(&self.filter));
-        groups.sort_by(|(a_name, a), (b_name, b)| self.order(a, b).then_with(|| a_name.cmp(b_name)));
+        groups.order_by(|(a_name, a), (b_name, b)| self.order(a, b).then_with(|| a_name.cmp(b_name)));
         groups
     }
 
@@ -333,7 +342,7 @@ mod tests {
     }
 
     fn names(state: &State) -> Vec<String> {
-        state.processes().iter().map(|of| name(&of.process.comm)).collect()
+        state.processes().iter().map(|(of, _)| name(&of.process.comm)).collect()
     }
 
     #[test]
@@ -350,6 +359,21 @@ mod tests {
         assert_eq!(shown(&state), "loop0", "a key chose it");
         state.act(Action::PreviousDisk);
         assert_eq!(shown(&state), "loop2");
+    }
+
+    #[test]
+    fn processes_of_one_name_are_one() {
+        let mut state = state([0.0, 90.0, 5.0]);
+        let mut reading = Reading { disks: vec![disk(1, 90.0)], ..Reading::default() };
+        reading.processes =
+            vec![process("dd", 1, 100.0, 0.0), process("dd", 1, 300.0, 0.1), process("etcd", 1, 350.0, 0.5)];
+        for (pid, of) in (10..).zip(&mut reading.processes) {
+            of.process.pid = pid;
+        }
+        state.take(reading);
+        let shown = state.processes();
+        let of = |at: usize| (shown[at].0.process.pid, shown[at].0.written, shown[at].1);
+        assert_eq!((of(0), of(1)), ((11, 400.0, 2), (12, 350.0, 1)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The layout of the screen.
 
+use qd1_model::order::Order as _;
 use std::collections::HashMap;
 
 use qd1_model::units::{Bytes, format_count, format_ns, format_span_ns};
@@ -25,6 +26,8 @@ const WAITING_MAX: usize = 6;
 const SMALLEST: (u16, u16) = (80, 16);
 /// Most lines of the map.
 const MAP_MAX: usize = 12;
+/// Seconds per second of waiting for syncs from which a process is always shown.
+const SUFFERS: f64 = 0.05;
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Table headings: underlined, which every terminal supports.
 const HEADING: Style = Style::new().add_modifier(Modifier::UNDERLINED);
@@ -33,7 +36,7 @@ const HEADING: Style = Style::new().add_modifier(Modifier::UNDERLINED);
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
-        let text = format!("the terminal is too small; it needs {} columns and {} lines", SMALLEST.0, SMALLEST.1);
+        let text = format!("too small: it needs {} columns and {} lines; q quits", SMALLEST.0, SMALLEST.1);
         return frame.render_widget(Paragraph::new(text), area);
     }
     let Some(reading) = state.reading() else { return };
@@ -140,7 +143,7 @@ fn waiting(reading: &Reading) -> Vec<Line<'static>> {
         wait(format!("{}{disk}, for {who} {}{reason}", sync.call, sync.asker.pid), sync.age_ns);
     }
     let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();
-    groups.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
+    groups.order_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
     let line = |(what, (age_ns, count)): (String, (u64, u64))| {
         let more = if count > 1 { format!(" (oldest of {count})") } else { String::new() };
         format!("{}: {what}{more}", age(age_ns))
@@ -234,7 +237,7 @@ fn disk_table(state: &State, disks: &[&DiskReading], lines: usize, width: u16) -
     let shown = state.shown_disk().map(|disk| disk.rates.name.as_str());
     let mut fitting: Vec<&&DiskReading> = disks.iter().collect();
     let rank = |disk: &DiskReading| (shown != Some(disk.rates.name.as_str()), -disk.rates.busy);
-    fitting.sort_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
+    fitting.order_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
     fitting.truncate(lines);
     for disk in disks.iter().filter(|disk| fitting.iter().any(|kept| kept.rates.name == disk.rates.name)) {
         let is_shown = shown == Some(disk.rates.name.as_str());
@@ -253,11 +256,9 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     let Some(disk) = state.shown_disk() else { return Vec::new() };
     if let Some(reason) = state.refused() {
         let mut lines = Vec::new();
-        if !rustix::process::geteuid().is_root() {
-            lines.push(Line::from("Run qd1 as root to see latencies, syncs, requests that hang, and all processes."));
-        }
         // Wrapped at 80 columns.
-        let words = format!("no latencies: {reason}");
+        let whose = if rustix::process::geteuid().is_root() { "" } else { " Of processes, only your own are shown." };
+        let words = format!("no latencies, syncs and waits: {reason}.{whose}");
         let mut line = String::new();
         for word in words.split(' ') {
             if line.len() + word.len() + 1 > 80 {
@@ -328,7 +329,7 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
     let figures_width: usize = headings.iter().map(|(_, width)| width + 1).sum();
     let name_width = usize::from(width).saturating_sub(figures_width).min(60);
     let first = if state.refused().is_some() {
-        "    PID COMMAND (/proc/PID/io, all disks)"
+        "    PID COMMAND (all disks)"
     } else if state.is_by_cgroup() {
         "CONTROL GROUP"
     } else {
@@ -357,17 +358,32 @@ fn process_table(state: &State, lines: usize, width: u16) -> Vec<Line<'static>> 
             all.push(Line::from(row(&end, name_width, &figures(&of))));
         }
     } else {
-        for of in state.processes().into_iter().take(lines - 1) {
-            let first = format!("{:>7} {}", of.process.pid, name(&of.process.comm));
-            all.push(Line::from(row(&first, name_width, &figures(of))));
+        for (of, count) in fitting(state.processes(), lines - 1) {
+            let more = if count > 1 { format!(" +{}", count - 1) } else { String::new() };
+            let first = format!("{:>7} {}{more}", of.process.pid, name(&of.process.comm));
+            all.push(Line::from(row(&first, name_width, &figures(&of))));
         }
     }
+    all
+}
+
+/// The first processes; the last line is for the one that waits most for its syncs, if it is not among them.
+fn fitting(mut all: Vec<(ProcessReading, usize)>, lines: usize) -> Vec<(ProcessReading, usize)> {
+    let wait = |at: usize| all[at].0.sync_wait;
+    let worst = (0..all.len()).max_by(|a, b| wait(*a).total_cmp(&wait(*b)));
+    if let Some(worst) = worst.filter(|worst| *worst >= lines && lines > 0 && wait(*worst) >= SUFFERS) {
+        all.swap(worst, lines - 1);
+    }
+    all.truncate(lines);
     all
 }
 
 fn footer_line(state: &State) -> Line<'static> {
     match state.filter() {
         (filter, true) => Line::from(format!("filter, name contains: {filter}_  (Enter applies, Esc clears)")),
+        ("", false) if state.place().is_some() => {
+            Line::from("q quit  h help  left, right: 10 reports  Home, End  Tab next disk  s sort  p pause")
+        }
         ("", false) => Line::from("q quit  h help  Tab next disk  s sort  c control groups  / filter  p pause"),
         (filter, false) => Line::from(format!("q quit  h help  only names containing \"{filter}\" (Esc shows all)")),
     }
@@ -376,7 +392,7 @@ fn footer_line(state: &State) -> Line<'static> {
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let width =
         HELP.iter().map(|(keys, what)| keys.len().max(16) + what.len() + 5).chain([80]).max().unwrap_or(0) as u16;
-    let height = HELP.len() as u16 + 8;
+    let height = HELP.len() as u16 + 9;
     let place = Rect {
         x: area.width.saturating_sub(width) / 2,
         y: area.height.saturating_sub(height) / 2,
@@ -390,7 +406,8 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
         Line::from(" (labelled with its start): \u{2591} few requests, \u{2592} more, \u{2593} many, \u{2588} most."),
         Line::from(" chgkB/s: data changed in memory, to be written later. Processes that read,"),
         Line::from(" write or change much cause load; those with much sync wait suffer from it."),
-        Line::from(" Disks have the columns of iostat -x. - means too few requests."),
+        Line::from(" Disks have the columns of iostat -x. - means too few requests. dd +3: and three"),
+        Line::from(" more processes of this name."),
     ]);
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Keys ")), place);
