@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
 
@@ -18,7 +19,9 @@ impl Terminal {
     /// # Errors
     /// If tmux cannot be started.
     pub fn new(dir: &Path, [columns, lines]: [u16; 2], script: &str) -> Result<Self> {
-        let terminal = Self { socket: dir.join("tmux") };
+        // A server that is ending would refuse the next session.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let terminal = Self { socket: dir.join(format!("tmux{}", NUMBER.fetch_add(1, Ordering::Relaxed))) };
         let (columns, lines) = (columns.to_string(), lines.to_string());
         cmd::capture(terminal.tmux().args(["new-session", "-d", "-x", &columns, "-y", &lines, script]))?;
         Ok(terminal)

@@ -156,9 +156,11 @@ impl Accounts {
 
 /// Adds the time of syncs in progress to their processes: it counts as it passes, not in one lump at the end.
 fn add_pending(all: &mut Vec<Process>, syncs: &[SyncUnderWay]) {
+    let mut places: HashMap<(u32, (u32, u32)), usize> =
+        all.iter().enumerate().map(|(at, of)| ((of.pid, of.device), at)).collect();
     for sync in syncs {
-        let is_its = |of: &&mut Process| of.pid == sync.asker.pid && of.device == sync.device;
-        match all.iter_mut().find(is_its) {
+        let place = *places.entry((sync.asker.pid, sync.device)).or_insert(all.len());
+        match all.get_mut(place) {
             Some(process) => process.sync_ns += sync.age_ns,
             None => all.push(Process {
                 pid: sync.asker.pid,

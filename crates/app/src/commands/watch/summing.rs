@@ -21,6 +21,8 @@ use super::reading::{DiskReading, Reading, SyncReading};
 const INTERVALS_MAX: usize = 4096;
 /// Share of a reading's time that a process must wait for syncs for its neighbours to count.
 const WAITS: f64 = 0.05;
+/// Most programs of a reading whose neighbours are looked for.
+const VICTIMS_MAX: usize = 20;
 /// Busy all the time, percent.
 const FULL: f64 = 95.0;
 /// Most programs and waits that are kept while it goes on; the least important are dropped.
@@ -125,16 +127,13 @@ impl Sum {
         for of in &reading.processes {
             self.push_process(of, &name_of(of.process.device), seconds);
         }
-        let waits = |of: &&ProcessReading| of.sync_wait >= WAITS;
-        let mut waiting: Vec<(String, (u32, u32))> = reading
-            .processes
-            .iter()
-            .filter(waits)
-            .map(|of| (of.process.name().into_owned(), of.process.device))
-            .collect();
-        waiting.sort();
-        waiting.dedup();
-        for (comm, device) in waiting {
+        let mut waiting: HashMap<(String, (u32, u32)), f64> = HashMap::new();
+        for of in reading.processes.iter().filter(|of| of.sync_wait >= WAITS) {
+            *waiting.entry((of.process.name().into_owned(), of.process.device)).or_default() += of.sync_wait;
+        }
+        let mut waiting: Vec<((String, (u32, u32)), f64)> = waiting.into_iter().collect();
+        waiting.order_by(|a, b| b.1.total_cmp(&a.1));
+        for ((comm, device), _) in waiting.into_iter().take(VICTIMS_MAX) {
             let Some(sum) = self.programs.get_mut(&(comm, name_of(device))) else { continue };
             reading
                 .processes
