@@ -87,5 +87,7 @@ fn one(target: &str, args: &Args) -> Result<()> {
 fn cargo_fuzz() -> Result<std::process::Command> {
     let mut fuzz = FUZZ.command()?;
     fuzz.current_dir(cmd::root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");
+    // Link-time optimisation removes symbols that the instrumentation refers to, and takes minutes for each target.
+    fuzz.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     Ok(fuzz)
 }

@@ -131,7 +131,7 @@ impl Sum {
         for of in reading.processes.iter().filter(|of| of.sync_wait >= WAITS) {
             *waiting.entry((of.process.name().into_owned(), of.process.device)).or_default() += of.sync_wait;
         }
-        let mut waiting: Vec<((String, (u32, u32)), f64)> = waiting.into_iter().collect();
+        let mut waiting: Vec<_> = waiting.into_iter().collect();
         waiting.order_by(|a, b| b.1.total_cmp(&a.1));
         for ((comm, device), _) in waiting.into_iter().take(VICTIMS_MAX) {
             let Some(sum) = self.programs.get_mut(&(comm, name_of(device))) else { continue };
