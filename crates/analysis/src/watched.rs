@@ -1,8 +1,8 @@
 //! What a watch amounts to: a row for each disk and operation, and findings about waits, syncs and busy disks.
 
 use qd1_model::record::OtherUser;
-use qd1_model::record::watched::{LongWait, WatchedDisk, WatchedOp, WatchedProgram};
-use qd1_model::units::{format_ns, format_span_ns};
+use qd1_model::record::watched::{LONG_SYNC_NS, LongWait, WatchedDisk, WatchedOp, WatchedProgram};
+use qd1_model::units::{Bytes, format_ns, format_span_ns};
 use qd1_model::watched::{Watched, WatchedRow};
 use qd1_model::{Finding, FindingId, Record, Severity, printable};
 
@@ -39,7 +39,11 @@ pub(crate) fn of(record: &Record) -> Option<Watched> {
             lat_p50_ns: quantile(0.5),
             lat_p99_ns: quantile(0.99),
             lat_p999_ns: quantile(0.999),
-            lat_max_ns: stream.map(|stream| stream.lat.max_ns()),
+            // The upper end of its bucket, as on the screen.
+            lat_max_ns: step.and_then(|step| {
+                let of_class = step.intervals.iter().flat_map(|interval| &interval.streams);
+                of_class.filter(|stream| stream.class == op.class).map(|stream| stream.lat_max_ns).max()
+            }),
             busy: disk.busy,
         }
     };
@@ -85,7 +89,7 @@ fn waited(watched: &Watched) -> Option<Finding> {
     };
     let severity = if *age_ns >= CRITICAL_NS { Severity::Critical } else { Severity::Warning };
     let at = format_ns(longest.at_ns as f64);
-    let target = if disk.is_empty() { "DISK".to_owned() } else { printable(disk).into_owned() };
+    let target = disk_word(disk);
     Some(Finding {
         title: format!("{} took {} or longer{}", a(what), format_ns(*age_ns as f64), on(disk)),
         evidence: format!("{who} (pid {pid}) waited{place}, first seen after {at}{many}"),
@@ -96,9 +100,26 @@ fn waited(watched: &Watched) -> Option<Finding> {
 
 /// An operation with its article.
 fn a(what: &str) -> String {
-    // "an fsync", which is read letter by letter.
-    let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) || what == "fsync" { "an" } else { "a" };
-    format!("{article} {what}")
+    match what {
+        "other" => "another request".to_owned(),
+        // Read letter by letter.
+        "fsync" | "fdatasync" => format!("an {what}"),
+        _ => format!("a {what}"),
+    }
+}
+
+/// A name as a word of a shell's command: it may come from anybody.
+fn word(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_./:+-".contains(letter);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", printable(name).replace('\'', "'\\''"))
+}
+
+/// A disk in a command; those known only by their numbers have no name there.
+fn disk_word(name: &str) -> String {
+    if name.is_empty() || name.contains(':') { "DISK".to_owned() } else { word(name) }
 }
 
 /// A program that waited long, or much, for its syncs.
@@ -106,7 +127,9 @@ fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
     if !program.suffers(watched_ns) {
         return None;
     }
-    let mean = format_ns(program.sync_ns as f64 / program.syncs.max(1) as f64);
+    // A sync that has not ended counts by its time so far.
+    let mean = (program.sync_ns as f64 / program.syncs.max(1) as f64).min(program.longest_sync_ns as f64);
+    let mean = format_ns(mean);
     let longest = format_ns(program.longest_sync_ns as f64);
     let who = printable(&program.comm);
     let of = match program.processes {
@@ -121,7 +144,10 @@ fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
     } else {
         (format!(" while {}", neighbours[0]), format!("meanwhile {}", neighbours.join(", ")))
     };
-    let disk = if program.disk.is_empty() { "DISK".to_owned() } else { printable(&program.disk).into_owned() };
+    let disk = disk_word(&program.disk);
+    // A program that waits for short syncs alone is only busy.
+    let is_stalled = !neighbours.is_empty() || program.longest_sync_ns >= LONG_SYNC_NS;
+    let severity = if is_stalled { Severity::Warning } else { Severity::Info };
     Some(Finding {
         title: format!("syncs of {who}{} took {mean} on average, up to {longest}{meanwhile}", on(&program.disk)),
         evidence: format!(
@@ -130,14 +156,21 @@ fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
             format_ns(program.sync_ns as f64),
             format_span_ns(watched_ns),
         ),
-        advice: format!("`qd1 trace {disk} --op sync --comm {who} --min-lat 10ms` shows what each waits for."),
-        ..base_finding(FindingId::WatchedSyncs, Severity::Warning, 0.95)
+        advice: format!(
+            "`qd1 trace {disk} --op sync --comm {} --min-lat 10ms` shows what each waits for.",
+            word(&program.comm)
+        ),
+        ..base_finding(FindingId::WatchedSyncs, severity, 0.95)
     })
 }
 
 /// `dd (pid 8) changed 3 GiB`.
 fn did(other: &OtherUser) -> String {
-    let did = [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (other.changed_bytes, "changed")];
+    // What a program syncs itself was changed and written by it: the larger of both.
+    let (written, changed) = (other.written_bytes.0, other.changed_bytes.0);
+    let is_same = written.abs_diff(changed) * 10 <= written.max(changed);
+    let changed = if is_same { Bytes(0) } else { other.changed_bytes };
+    let did = [(other.read_bytes, "read"), (other.written_bytes, "wrote"), (changed, "changed")];
     let did = did.into_iter().filter(|(bytes, _)| bytes.0 > 0).map(|(bytes, verb)| format!("{verb} {bytes}"));
     let who = match other.processes {
         0 | 1 => format!("pid {}", other.pid),
@@ -168,7 +201,6 @@ fn full(disk: &WatchedDisk) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::Bytes;
 
     use super::*;
 
@@ -231,5 +263,6 @@ mod tests {
         assert_eq!(waited(&watched(S)).unwrap().severity, Severity::Warning);
         assert_eq!(a("fsync"), "an fsync");
         assert_eq!(a("write"), "a write");
+        assert_eq!((word("tokio worker").as_str(), word("a';x").as_str()), ("'tokio worker'", "'a'\\'';x'"));
     }
 }

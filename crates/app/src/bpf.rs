@@ -12,7 +12,7 @@ pub(crate) fn refusal(error: &Error) -> String {
     } else if Path::new("/sys/kernel/btf/vmlinux").exists() {
         "in a container, add CAP_BPF and CAP_PERFMON; elsewhere, this kernel forbids BPF"
     } else {
-        "this kernel has no BTF type information (/sys/kernel/btf/vmlinux); use a kernel built with it"
+        "use a kernel built with it (CONFIG_DEBUG_INFO_BTF)"
     };
     // The causes between the first and the last only repeat what these two say.
     let (what, root) = (error.to_string(), error.root_cause().to_string());

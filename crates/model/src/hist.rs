@@ -247,7 +247,8 @@ impl Recorder {
 
     /// Counts a value this many times.
     pub fn record_n(&mut self, value_ns: u64, times: u64) {
-        self.counts[fine_index(value_ns).min(FINE_LAST)] += times;
+        let count = &mut self.counts[fine_index(value_ns).min(FINE_LAST)];
+        *count = count.saturating_add(times);
     }
 
     /// The non-empty bins, lowest first: their lowest value, ns, and count.

@@ -198,6 +198,14 @@ impl Request {
     }
 }
 
+/// Returns a thread's name as the kernel keeps it, cut to its length.
+#[must_use]
+pub fn comm_of(name: &str) -> [u8; COMM] {
+    let mut comm = [0; COMM];
+    comm.iter_mut().zip(name.bytes().take(COMM - 1)).for_each(|(to, from)| *to = from);
+    comm
+}
+
 /// Returns the name of a thread as the kernel keeps it, up to its terminating zero.
 #[must_use]
 pub fn thread_name(comm: &[u8; COMM]) -> Cow<'_, str> {

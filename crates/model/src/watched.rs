@@ -12,7 +12,7 @@ use crate::units::Bytes;
 pub struct Watched {
     /// What was watched, ns.
     pub watched_ns: u64,
-    /// Why there are no latencies, syncs and waits; empty if there are.
+    /// Why there are no latencies, syncs or waits; empty if there are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unseen: String,
     /// A row for each disk in use and each kind of its operations, the busiest disk first.

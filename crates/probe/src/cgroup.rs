@@ -39,17 +39,20 @@ impl Machine {
         self.io_limits_of("self")
     }
 
-    /// Returns the limits of a process on a disk, in words of version 2: `wbps=1048576`; empty without any.
+    /// Returns the limits on what a process may write to a disk, in words of version 2: `wbps=1048576`; empty without any.
     #[must_use]
-    pub fn io_limits(&self, pid: u32, (major, minor): (u32, u32)) -> String {
+    pub fn write_limits(&self, pid: u32, (major, minor): (u32, u32)) -> String {
         let device = format!("{major}:{minor} ");
         let all = self.io_limits_of(&pid.to_string());
-        let of_device = all.iter().filter_map(|line| line.strip_prefix(&device));
-        let mut limits: Vec<&str> =
-            of_device.flat_map(str::split_whitespace).filter(|word| !word.ends_with("=max")).collect();
-        limits.sort_unstable();
-        limits.dedup();
-        limits.join(" ")
+        let words = all.iter().filter_map(|line| line.strip_prefix(&device)).flat_map(str::split_whitespace);
+        // That of the group, or of one above it: the smallest holds.
+        let mut smallest: BTreeMap<&str, u64> = BTreeMap::new();
+        for (key, limit) in words.filter_map(|word| word.split_once('=')).filter(|(key, _)| key.starts_with('w')) {
+            if let Ok(limit) = limit.parse::<u64>() {
+                smallest.entry(key).and_modify(|known| *known = limit.min(*known)).or_insert(limit);
+            }
+        }
+        smallest.into_iter().map(|(key, limit)| format!("{key}={limit}")).collect::<Vec<_>>().join(" ")
     }
 
     fn io_limits_of(&self, process: &str) -> Vec<String> {
@@ -142,6 +145,18 @@ mod tests {
         Fixture::new()
             .file("/proc/self/cgroup", &format!("7:blkio:{group}\n4:memory:{group}\n0::/\n"))
             .file("/proc/self/mountinfo", &mounts)
+    }
+
+    #[test]
+    fn the_smallest_write_limit_of_a_group_and_those_above_holds() {
+        let fixture = Fixture::new()
+            .file("/proc/77/cgroup", "0::/a/b\n")
+            .file("/proc/self/mountinfo", "31 1 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+            .file("/sys/fs/cgroup/a/io.max", "8:0 rbps=max wbps=1000 riops=10 wiops=max\n")
+            .file("/sys/fs/cgroup/a/b/io.max", "8:0 rbps=max wbps=2000 riops=max wiops=50\n8:16 wbps=1\n");
+        let machine = fixture.machine();
+        assert_eq!(machine.write_limits(77, (8, 0)), "wbps=1000 wiops=50");
+        assert_eq!(machine.write_limits(77, (9, 0)), "");
     }
 
     #[test]

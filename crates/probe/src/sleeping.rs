@@ -4,7 +4,7 @@ use crate::Machine;
 
 /// Functions of the kernel, and what a thread in them waits for. A thread is in several; the innermost one counts, so one
 /// that is called by others of the list comes first. Names are those of 5.10 to 6.18.
-const WAITS: [(&str, &str); 33] = [
+const WAITS: [(&str, &str); 34] = [
     ("wbt_wait", "writeback throttling (wbt)"),
     ("ioc_rqos_throttle", "the limit of io.cost"),
     ("blkcg_iolatency_throttle", "the limit of io.latency"),
@@ -38,14 +38,34 @@ const WAITS: [(&str, &str); 33] = [
     ("blkdev_direct_IO", "its own request"),
     ("submit_bio_wait", "its own request"),
     ("folio_wait_bit", "a read of a page"),
+    ("wait_on_page_bit", "a read of a page"),
+];
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// In words, after "waits for".
+    pub what: &'static str,
+    /// Whether it is the end of requests to a disk, or of what depends on them.
+    pub is_for_requests: bool,
+}
+
+/// Waits that end when requests do.
+const FOR_REQUESTS: [&str; 5] = [
+    "a flush of the device's cache",
+    "its data to be written",
+    "the journal's commit",
+    "the filesystem's commit",
+    "its own request",
 ];
 
 impl Machine {
     /// Returns what a thread waits for at this moment; `None` if it runs, waits for something else, or the kernel does
     /// not say (it needs root).
     #[must_use]
-    pub fn waits_for(&self, pid: u32, tid: u32) -> Option<&'static str> {
-        waits_for(&self.text(format!("/proc/{pid}/task/{tid}/stack")))
+    pub fn waits_for(&self, pid: u32, tid: u32) -> Option<Waits> {
+        let what = waits_for(&self.text(format!("/proc/{pid}/task/{tid}/stack")))?;
+        Some(Waits { what, is_for_requests: FOR_REQUESTS.contains(&what) })
     }
 }
 
@@ -53,7 +73,7 @@ impl Machine {
 fn waits_for(stack: &str) -> Option<&'static str> {
     let functions = stack.lines().filter_map(|line| line.split_whitespace().nth(1)?.split(['+', '.']).next());
     // Pages are waited for within most of the others.
-    let is_of_page = |name: &str| name.starts_with("folio_wait_bit");
+    let is_of_page = |name: &str| name.starts_with("folio_wait_bit") || name.starts_with("wait_on_page_bit");
     let found = |name: &str| {
         WAITS.iter().find(|(function, _)| name.trim_start_matches('_').starts_with(function.trim_start_matches('_')))
     };
@@ -70,6 +90,11 @@ mod tests {
 
     fn stack(functions: &[&str]) -> String {
         functions.iter().map(|name| format!("[<0>] {name}+0x1b/0x40\n")).collect()
+    }
+
+    #[test]
+    fn waits_for_requests_are_of_the_list() {
+        assert!(FOR_REQUESTS.iter().all(|what| WAITS.iter().any(|(_, waits)| waits == what)));
     }
 
     #[test]

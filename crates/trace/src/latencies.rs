@@ -83,7 +83,7 @@ impl Latencies {
     /// Returns for how many requests this part of the time is known.
     #[must_use]
     pub fn count(&self, stage: Stage) -> u64 {
-        self.buckets[stage as usize].iter().sum()
+        self.buckets[stage as usize].iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Returns the quantile `share` of the requests' times, ns: the upper end of its bucket, which is at most a

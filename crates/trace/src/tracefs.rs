@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use qd1_model::requests::{Asker, COMM, Op, Request};
+use qd1_model::requests::{Asker, COMM, Op, Request, comm_of};
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -20,7 +20,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::capture::Counts;
 use crate::program::Device;
 
-/// Prefix of an instance's name; the rest is the process id.
+/// Prefix of an instance's name. All containers of a machine share the names, so process ids alone are not unique.
 const PREFIX: &str = "qd1-";
 /// Events that are recorded. The first is absent before 6.5.
 const OPTIONAL: &str = "block_io_start";
@@ -55,7 +55,9 @@ impl Tracefs {
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
         let instances = root.join("instances");
         remove_left(&instances);
-        let instance = instances.join(format!("{PREFIX}{}", std::process::id()));
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let instance = instances.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(random)));
         fs::create_dir(&instance).context("tracefs allows no instance of its own")?;
         let prepared = prepare(&instance, device);
         let (pipe, sees_start) = prepared.inspect_err(|_| _ = fs::remove_dir(&instance))?;
@@ -115,14 +117,11 @@ fn mount() -> rustix::io::Result<OwnedFd> {
     fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
-/// Removes instances of processes that are gone.
+/// Removes instances that a killed qd1 left; the kernel refuses those that are being read.
 fn remove_left(instances: &Path) {
-    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = fs::remove_dir(entry.path());
-        }
+    let entries = fs::read_dir(instances).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let _ = fs::remove_dir(entry.path());
     }
 }
 
@@ -134,16 +133,15 @@ fn put(file: &Path, text: &str) -> Result<()> {
 
 /// Switches the events on; returns the open text, and whether the kernel reports when requests are created.
 fn prepare(instance: &Path, device: Option<Device>) -> Result<(fs::File, bool)> {
+    // First of all: what is being read is not removed by another qd1.
+    let flags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).bits().cast_signed();
+    let pipe = fs::OpenOptions::new().read(true).custom_flags(flags).open(instance.join("trace_pipe"));
     put(&instance.join("trace_clock"), "mono")?;
     put(&instance.join("buffer_size_kb"), BUFFER_KIB)?;
     let events = instance.join("events/block");
     let sees_start = events.join(OPTIONAL).exists();
     // Completions first, so that no request without one is waited for.
     let names = EVENTS.into_iter().rev().chain(sees_start.then_some(OPTIONAL));
-    let mut flags = OFlags::NONBLOCK;
-    flags.insert(OFlags::CLOEXEC);
-    let pipe =
-        fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(instance.join("trace_pipe"));
     for name in names {
         if let Some(device) = device {
             put(&events.join(name).join("filter"), &format!("dev == {}", device.number()))?;
@@ -193,7 +191,11 @@ impl Pairs {
         if event.kind != Kind::Complete {
             let known = self.open.remove(&place);
             if self.open.len() >= OPEN_MAX {
-                return None;
+                // What was merged into another request is never issued; completions may be lost.
+                self.open.retain(|_, open| open.issue_ns.is_some());
+                if self.open.len() >= OPEN_MAX {
+                    self.open.clear();
+                }
             }
             let is_start = event.kind == Kind::Start;
             // The thread that creates a request is the one that wants it.
@@ -286,7 +288,7 @@ impl Event {
         let (at, length, kind) = names.into_iter().find_map(found)?;
         let (head, body) = (&line[..at], &line[at + length + 4..]);
         let (asker, rest) = head.rsplit_once(" [")?;
-        let (comm, tid) = asker.trim().rsplit_once('-')?;
+        let (known, tid) = asker.trim().rsplit_once('-')?;
         let (seconds, micros) = rest.split_whitespace().last()?.split_once('.')?;
         let at_ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)? + micros.parse::<u64>().ok()? * 1000;
         let mut words = body.split_whitespace();
@@ -299,13 +301,14 @@ impl Event {
         let sector = if op == Op::Flush { 0 } else { sector };
         let sectors: u64 = after.split_whitespace().next()?.parse().ok()?;
         let error = if kind == Kind::Complete { after.rsplit_once('[')?.1.trim_end_matches(']') } else { "0" };
-        let mut name = [0; COMM];
-        name.iter_mut().zip(comm.bytes().take(COMM - 1)).for_each(|(to, from)| *to = from);
+        // The head has `<...>` for a thread that the kernel does not remember.
+        let named = after.split_once('[').map(|(_, named)| named.trim_end().trim_end_matches(']'));
+        let comm = named.filter(|_| kind != Kind::Complete).unwrap_or(known);
         Some(Self {
             kind,
             at_ns,
             tid: tid.parse().ok()?,
-            comm: name,
+            comm: comm_of(comm),
             device: (major.parse().ok()?, minor.parse().ok()?),
             sector,
             bytes: u32::try_from(sectors.saturating_mul(512)).unwrap_or(u32::MAX),
@@ -342,7 +345,7 @@ mod tests {
     const START: &str =
         "    my dd-4294000 [001] d..1.  4242.000100: block_io_start: 7,3 RA 4096 () 1024 + 8 none,0,0 [my dd]";
     const ISSUE: &str =
-        " kworker/1:1H-99 [001] d..1.  4242.000150: block_rq_issue: 7,3 RA 4096 () 1024 + 8 none,0,0 [kworker]";
+        " kworker/1:1H-99 [001] d..1.  4242.000150: block_rq_issue: 7,3 RA 4096 () 1024 + 8 none,0,0 [kworker/1:1H]";
     const COMPLETE: &str =
         "  <idle>-0     [000] d.s1.  4242.020150: block_rq_complete: 7,3 RA () 1024 + 8 none,0,0 [0]";
 

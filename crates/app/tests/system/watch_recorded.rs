@@ -111,7 +111,7 @@ fn a_watch_is_a_run_that_names_who_waited_for_syncs() {
     assert!(first.contains("PAUSED, report 1 of 30"), "{first}");
     assert_eq!(screen.ended(), "0");
     let report = screen.when(|screen| screen.contains("sync wait"));
-    assert!(report.contains("In 6.0 s") && report.contains("Syncs of dd on"), "{report}");
+    assert!(report.contains(" served ") && report.contains("Syncs of dd on"), "{report}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn an_ordinary_user_sees_the_counters_and_why_the_rest_is_missing() {
     or_skip!(needs());
     let screen = Screen::new([80, 24], "setpriv --reuid=65534 --regid=65534 --clear-groups", "");
     let shown = screen.when(|screen| screen.contains("no latencies"));
-    assert!(shown.contains("no latencies, syncs and waits: ") && shown.contains("r_await"), "{shown}");
+    assert!(shown.contains("no latencies, syncs or waits: ") && shown.contains("r_await"), "{shown}");
     assert_eq!(screen.ended(), "0");
 }
 

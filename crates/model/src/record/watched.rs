@@ -19,7 +19,7 @@ pub struct WatchRecord {
     pub readings: u64,
     /// What the readings cover, ns.
     pub watched_ns: u64,
-    /// Why there are no latencies, syncs and waits; empty if there are.
+    /// Why there are no latencies, syncs or waits; empty if there are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unseen: String,
     /// The disks that were in use, busiest first.
@@ -90,7 +90,7 @@ pub struct WatchedProgram {
 }
 
 /// A sync that took this long is worth a word, ns.
-const LONG_SYNC_NS: u64 = 100_000_000;
+pub const LONG_SYNC_NS: u64 = 100_000_000;
 /// So is this share of the time spent on waiting for syncs.
 const SYNC_SHARE: f64 = 0.2;
 
@@ -99,7 +99,7 @@ impl WatchedProgram {
     #[must_use]
     pub fn suffers(&self, watched_ns: u64) -> bool {
         let share = self.sync_ns as f64 / watched_ns.max(1) as f64;
-        self.syncs > 0 && (self.longest_sync_ns >= LONG_SYNC_NS || share >= SYNC_SHARE)
+        self.sync_ns > 0 && (self.longest_sync_ns >= LONG_SYNC_NS || share >= SYNC_SHARE)
     }
 }
 

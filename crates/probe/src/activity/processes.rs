@@ -2,7 +2,8 @@
 
 use crate::{Machine, text_of};
 
-/// Counters of a process since it started: `/proc/PID/io`.
+/// Counters of the threads that a process has, since they started: `/proc/PID/task/TID/io`. Those of the process,
+/// `/proc/PID/io`, take over what its children did, once they ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIo {
     /// Process id.
@@ -28,12 +29,17 @@ impl Machine {
 
     fn io_of(&self, pid: u32) -> Option<ProcessIo> {
         let dir = self.below(format!("/proc/{pid}"));
-        let io = std::fs::read_to_string(dir.join("io")).ok()?;
-        let of = |name: &str| {
-            let line = io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-            line.and_then(|number| number.parse().ok()).unwrap_or(0)
-        };
-        let (read_bytes, write_bytes) = (of("read_bytes"), of("write_bytes"));
+        let (mut read_bytes, mut write_bytes) = (0, 0);
+        for thread in std::fs::read_dir(dir.join("task")).ok()?.flatten() {
+            // Not that of another user.
+            let io = std::fs::read_to_string(thread.path().join("io")).ok()?;
+            let of = |name: &str| {
+                let line = io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+                line.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+            };
+            read_bytes += of("read_bytes");
+            write_bytes += of("write_bytes");
+        }
         if read_bytes + write_bytes == 0 {
             return None;
         }
@@ -58,14 +64,15 @@ mod tests {
         let io =
             "rchar: 9\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 0\n";
         let fixture = Fixture::new()
-            .file("/proc/812/io", io)
+            .file("/proc/812/task/812/io", io)
+            .file("/proc/812/task/813/io", io)
             .file("/proc/812/stat", &stat)
-            .file("/proc/900/io", "read_bytes: 0\nwrite_bytes: 0\n")
+            .file("/proc/900/task/900/io", "read_bytes: 0\nwrite_bytes: 0\n")
             .file("/proc/900/stat", &stat)
-            .file("/proc/self/io", io);
+            .file("/proc/self/task/1/io", io);
         let found = fixture.machine().process_io();
         let wanted =
-            ProcessIo { pid: 812, started: 4242, comm: "a) b (c".to_owned(), read_bytes: 4096, write_bytes: 8192 };
+            ProcessIo { pid: 812, started: 4242, comm: "a) b (c".to_owned(), read_bytes: 8192, write_bytes: 16_384 };
         assert_eq!(found, [wanted]);
     }
 }

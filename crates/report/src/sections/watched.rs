@@ -38,7 +38,9 @@ impl Section for Seen<'_> {
         }
         // Those of the busiest disk come first.
         let disks = disks(self.watched);
-        compact(page, &DISK_TITLES, &disks[..disks.len().min(FEW)]);
+        if !disks.is_empty() {
+            compact(page, &DISK_TITLES, &disks[..disks.len().min(FEW)]);
+        }
     }
 
     fn human(&self, page: &mut Page) {
@@ -146,7 +148,7 @@ fn sentence(watched: &Watched) -> String {
             let seen = words::thousands(watched.waits_seen);
             let age = format_ns(wait.age_ns as f64);
             match watched.waits_seen {
-                0 | 1 => format!(" A {} took {age} or longer.", wait.what),
+                0 | 1 => format!(" The longest wait was for {}: {age} or longer.", printable(&wait.what)),
                 _ => format!(" {seen} requests and syncs took 0.5 s or longer, one of them {age}."),
             }
         }
@@ -215,7 +217,7 @@ fn programs(watched: &Watched, most: usize) -> Vec<Vec<String>> {
             of_syncs(format!("{:.1} %", 100.0 * share)),
             of_syncs(format_ns(of.longest_sync_ns as f64)),
             of.changed_bytes.to_string(),
-            of.written_bytes.to_string(),
+            if watched.unseen.is_empty() { of.written_bytes.to_string() } else { "-".to_owned() },
             of.read_bytes.to_string(),
             of_syncs(words::thousands(of.syncs)),
         ]

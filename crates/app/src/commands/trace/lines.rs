@@ -258,8 +258,8 @@ impl<'a> Lines<'a> {
         match self.form {
             Format::Ndjson => {
                 let Counts { completed, lost, unseen, in_flight, lost_other } = counts;
-                let [lost_other, unexplained_syncs] =
-                    [lost_other, unexplained].map(|count| self.has_syncs.then_some(count));
+                let lost_other = (self.has_syncs || !self.is_bpf).then_some(lost_other);
+                let unexplained_syncs = self.has_syncs.then_some(unexplained);
                 *text += &line(&End { kind: "end", completed, lost, unseen, in_flight, lost_other, unexplained_syncs });
             }
             Format::Iolog => {

@@ -150,7 +150,7 @@ fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: boo
     let other = match counts.lost_other {
         0 => String::new(),
         lost if is_bpf => format!(", and {} events that explain syncs", thousands(lost)),
-        lost => format!(", and {} events of some", thousands(lost)),
+        lost => format!(" ({} trace events were lost, so some requests are missing)", thousands(lost)),
     };
     let source = if is_bpf { "BPF at tracepoints" } else { "tracefs, since BPF is not available" };
     let queue = match recorded {

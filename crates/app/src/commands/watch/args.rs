@@ -31,7 +31,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, num_args = 0..=2, value_names = ["INTERVAL", "COUNT"])]
     pub(super) batch: Option<Vec<String>>,
     /// Omit the first report, an average since the machine started
-    #[arg(short = 'y', long)]
+    #[arg(short = 'y', long, conflicts_with = "play")]
     pub(super) skip_first: bool,
     /// Add request latencies to reports; JSON has full histograms (needs root)
     #[arg(long)]

@@ -64,7 +64,7 @@ pub(super) enum Goes {
 ///
 /// # Errors
 /// If the report cannot be written.
-pub(super) fn finish(sum: Sum, begun: Begun, unseen: Option<&str>, typed: &CommandLine, goes: Goes) -> Result<()> {
+pub(super) fn finish(sum: Sum, begun: Begun, typed: &CommandLine, goes: Goes) -> Result<()> {
     if sum.readings() == 0 {
         return Ok(());
     }
@@ -85,7 +85,7 @@ pub(super) fn finish(sum: Sum, begun: Begun, unseen: Option<&str>, typed: &Comma
     let plan = Plan::new("watch", Subject::Watch, target, 0);
     let command = typed.rerun_command(&[]);
     let elapsed_ns = sum.watched_ns();
-    let (watched, steps) = sum.finish(unseen);
+    let (watched, steps) = sum.finish();
     let record = Record {
         elapsed_ns,
         steps,

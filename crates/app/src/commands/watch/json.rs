@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
-use qd1_model::requests::{Asker, COMM, Op, Sync};
+use qd1_model::requests::{Asker, COMM, Op, Sync, comm_of};
 use qd1_model::{SCHEMA_VERSION, printable_output};
 use qd1_probe::activity::{Activity, CpuShares, DiskRates, MemoryUse, PagingRates, Rates, RequestRates};
 use qd1_trace::{InFlight, Latencies, Process, Stage, SyncUnderWay};
@@ -14,6 +14,11 @@ use super::reading::{DiskReading, Reading, SyncReading};
 
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
 const STAGES: [(Stage, &str); 3] = [(Stage::Total, "total"), (Stage::Device, "device"), (Stage::Queue, "queue")];
+/// Largest number that a recording may have: it comes from anybody, and sums of it must be possible.
+const NUMBER_MAX: u64 = 1 << 50;
+/// Most disks of a report, and most of everything else that it lists.
+const DISKS_MAX: usize = 1000;
+const LISTED_MAX: usize = 40_000;
 /// Name of a call that this version does not know.
 const OTHER_CALL: &str = "sync";
 
@@ -54,10 +59,17 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_waits: bool) {
                 Some((cgroup.to_string(), reading.cgroups.get(&cgroup)?.as_str().into()))
             })
             .collect();
-        object["processes"] = reading.processes.iter().map(of_process).collect();
+        let is_seen = reading.unseen.is_empty() && reading.no_waits.is_empty();
+        let active = reading.processes.iter().filter(|of| of.is_active());
+        object["processes"] = active.map(|of| of_process(of, is_seen)).collect();
         object["cgroups"] = Value::Object(names);
         object["requests_waiting"] = reading.requests.iter().map(of_request).collect();
         object["syncs_waiting"] = reading.syncs.iter().map(of_sync).collect();
+        for (key, reason) in [("unseen", &reading.unseen), ("no_waits", &reading.no_waits)] {
+            if !reason.is_empty() {
+                object[key] = reason.as_str().into();
+            }
+        }
     }
     *text += &printable_output(&object.to_string());
     text.push('\n');
@@ -103,11 +115,16 @@ fn of_latencies(latencies: &Latencies) -> Value {
     object
 }
 
-fn of_process(of: &ProcessReading) -> Value {
+/// The kernel's accounts, which take the place of BPF (not `is_seen`), know less.
+fn of_process(of: &ProcessReading, is_seen: bool) -> Value {
     let process = &of.process;
+    let (read, changed) = (of.read / 1024.0, of.changed / 1024.0);
+    if !is_seen {
+        return json!({ "pid": process.pid, "comm": process.name(), "rkB/s": read, "chgkB/s": changed });
+    }
     json!({
         "pid": process.pid, "comm": process.name(), "cgroup": process.cgroup, "disk": process.device,
-        "rkB/s": of.read / 1024.0, "wkB/s": of.written / 1024.0, "chgkB/s": of.changed / 1024.0,
+        "rkB/s": read, "wkB/s": of.written / 1024.0, "chgkB/s": changed,
         "syncs/s": of.syncs, "sync_wait": of.sync_wait, "longest_sync_ns": process.longest_sync_ns,
     })
 }
@@ -132,7 +149,7 @@ fn of_sync(SyncReading { sync, waits_for }: &SyncReading) -> Value {
 /// If it is something else, or of a later version.
 pub(super) fn parse(line: &[u8]) -> Result<Reading> {
     let object: Value = serde_json::from_slice(line).context("it is not JSON")?;
-    ensure!(object["type"] == "report" && object["disk"].is_array(), "it is no report of qd1 watch");
+    ensure!(object["type"] == "report" && object["disk"].is_array(), "it is not a report of qd1 watch");
     let version = whole(&object["schema_version"]);
     ensure!(version <= u64::from(SCHEMA_VERSION), "a newer qd1 wrote it (version {version} of the format)");
     let (cpu, memory, paging) = (&object["avg-cpu"], &object["memory_kib"], &object["kib_per_s"]);
@@ -175,13 +192,15 @@ pub(super) fn parse(line: &[u8]) -> Result<Reading> {
             switches: number(&object["cs"]),
             pressure: pressure.is_object().then(|| ["cpu", "io", "memory"].map(|of| number(&pressure[of]))),
         },
-        disks: list(&object["disk"]).map(disk).collect(),
+        disks: list(&object["disk"]).take(DISKS_MAX).map(disk).collect(),
         processes: list(&object["processes"]).map(process).collect(),
         cgroups: Rc::new(
             cgroups.filter_map(|(id, name)| Some((id.parse().ok()?, name.as_str()?.to_owned()))).collect(),
         ),
         requests: list(&object["requests_waiting"]).map(request).collect(),
         syncs: list(&object["syncs_waiting"]).map(sync).collect(),
+        unseen: words(&object["unseen"]),
+        no_waits: words(&object["no_waits"]),
     };
     Ok(reading)
 }
@@ -275,16 +294,16 @@ fn asker(object: &Value) -> Asker {
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+    value.as_array().into_iter().flatten().take(LISTED_MAX)
 }
 
 /// A number; 0 for anything else, so that a report without a key that came later can be read.
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
+    value.as_f64().filter(|number| number.is_finite()).unwrap_or(0.0).clamp(0.0, NUMBER_MAX as f64)
 }
 
 fn whole(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
+    value.as_u64().unwrap_or(0).min(NUMBER_MAX)
 }
 
 fn narrow(value: &Value) -> u32 {
@@ -304,9 +323,7 @@ fn words(value: &Value) -> String {
 }
 
 fn comm(value: &Value) -> [u8; COMM] {
-    let mut comm = [0; COMM];
-    comm.iter_mut().zip(value.as_str().unwrap_or_default().bytes().take(COMM - 1)).for_each(|(to, from)| *to = from);
-    comm
+    comm_of(value.as_str().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -393,6 +410,8 @@ mod tests {
                 sync: SyncUnderWay { asker, age_ns: 600_000_000, call: "fdatasync", device: (8, 0) },
                 waits_for: "the journal's commit".to_owned(),
             }],
+            unseen: String::new(),
+            no_waits: String::new(),
         }
     }
 
@@ -407,8 +426,8 @@ mod tests {
     #[test]
     fn other_lines_are_refused_and_missing_keys_are_not() {
         for (line, why) in [
-            ("[1]", "no report"),
-            ("{\"type\":\"start\"}", "no report"),
+            ("[1]", "not a report"),
+            ("{\"type\":\"start\"}", "not a report"),
             ("{\"type\":\"rep", "not JSON"),
             ("{\"type\":\"report\",\"schema_version\":999,\"disk\":[]}", "newer qd1"),
         ] {

@@ -41,7 +41,6 @@ pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
         None => live(args, is_screen)?,
     };
     let mut source = Source { origin, sum: Sum::default() };
-    let unseen = source.refused().map(str::to_owned);
     let signals = Signals::install()?;
     let ended = if is_screen {
         screen::run(pace, &mut source, &signals)
@@ -57,7 +56,11 @@ pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
             return ended;
         }
     };
-    let reported = ending::finish(source.end(true), begun, unseen.as_deref(), typed, goes);
+    // Whoever ended a long recording with a signal waits for no report of it.
+    if args.play.is_some() && signals.exit_code().is_some() {
+        return ended;
+    }
+    let reported = ending::finish(source.end(true), begun, typed, goes);
     // Whoever ended it with a signal may have closed the terminal as well.
     if signals.exit_code().is_none() {
         reported?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use qd1_model::requests::COMM;
+use qd1_model::requests::comm_of;
 use qd1_probe::activity::ProcessIo;
 use qd1_trace::{Process, SyncUnderWay};
 
@@ -44,7 +44,7 @@ impl ProcessReading {
         self.process.longest_sync_ns = self.process.longest_sync_ns.max(other.process.longest_sync_ns);
     }
 
-    fn is_active(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         self.read + self.written + self.changed + self.syncs + self.sync_wait > 0.0
     }
 }
@@ -95,7 +95,7 @@ impl Processes {
     }
 }
 
-/// The processes as the kernel's accounts know them (`/proc/PID/io`), where BPF does not: all disks together, without
+/// The processes as the kernel's accounts know them (`/proc/PID/task/TID/io`), where BPF does not: all disks together, without
 /// syncs.
 #[derive(Default)]
 pub(super) struct Accounts {
@@ -139,10 +139,8 @@ impl Accounts {
                 continue;
             }
             active.insert(key, active_ns);
-            let mut comm = [0; COMM];
-            comm.iter_mut().zip(now.comm.bytes().take(COMM - 1)).for_each(|(to, from)| *to = from);
             self.last.push(ProcessReading {
-                process: Process { pid: now.pid, comm, ..Process::default() },
+                process: Process { pid: now.pid, comm: comm_of(&now.comm), ..Process::default() },
                 read: read / seconds.max(0.001),
                 changed: changed / seconds.max(0.001),
                 ..ProcessReading::default()
@@ -161,13 +159,17 @@ fn add_pending(all: &mut Vec<Process>, syncs: &[SyncUnderWay]) {
     for sync in syncs {
         let place = *places.entry((sync.asker.pid, sync.device)).or_insert(all.len());
         match all.get_mut(place) {
-            Some(process) => process.sync_ns += sync.age_ns,
+            Some(process) => {
+                process.sync_ns += sync.age_ns;
+                process.longest_sync_ns = process.longest_sync_ns.max(sync.age_ns);
+            }
             None => all.push(Process {
                 pid: sync.asker.pid,
                 device: sync.device,
                 comm: sync.asker.comm,
                 cgroup: sync.asker.cgroup,
                 sync_ns: sync.age_ns,
+                longest_sync_ns: sync.age_ns,
                 ..Process::default()
             }),
         }

@@ -38,6 +38,10 @@ pub(super) struct Reading {
     pub(super) requests: Vec<InFlight>,
     /// Syncs pending for [`LONG_NS`] or longer, oldest first.
     pub(super) syncs: Vec<SyncReading>,
+    /// Why there are no latencies, syncs and waits; empty if there are.
+    pub(super) unseen: String,
+    /// Why there are latencies, but no syncs and waits; empty if there are.
+    pub(super) no_waits: String,
 }
 
 /// A sync that takes long.
@@ -78,6 +82,8 @@ pub(super) struct Watcher {
     live: Option<Live>,
     /// Whether waits are recorded, too.
     has_waits: bool,
+    /// Why not, if they were wanted.
+    no_waits: String,
     /// Why there are no latencies, if they were requested.
     refused: Option<String>,
     queues: HashMap<String, Option<BlockQueue>>,
@@ -103,6 +109,7 @@ impl Watcher {
             disk,
             live: None,
             has_waits: matches!(wanted, Wanted::Everything | Wanted::Latencies { with_waits: true }),
+            no_waits: String::new(),
             refused: None,
             queues: HashMap::new(),
             no_start: false,
@@ -136,9 +143,12 @@ impl Watcher {
         };
         let begun = Live::begin(disks, watcher.no_start, watcher.has_waits).or_else(|error| {
             // Some kernels allow the latency program but not the others.
-            let live = if watcher.has_waits { Live::begin(disks, watcher.no_start, false) } else { Err(error) };
+            if !watcher.has_waits {
+                return Err(error);
+            }
             watcher.has_waits = false;
-            live
+            watcher.no_waits = refusal(&error);
+            Live::begin(disks, watcher.no_start, false)
         });
         match begun {
             Ok(live) => watcher.live = Some(live),
@@ -205,13 +215,13 @@ impl Watcher {
             let has_queue = queue.is_none_or(|queue| queue.has_requests);
             disks.push(DiskReading { rates, numbers, has_queue, latencies });
         }
-        let at_ns = clock::now_ns();
+        let (at_ns, unix_time_s) = (clock::now_ns(), clock::wall_ns() as f64 / 1e9);
         let (mut requests, mut syncs, mut processes) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(live) = self.live.as_mut().filter(|_| self.has_waits) {
             match live.in_flight(at_ns, LONG_NS) {
                 Ok(found) => requests = found,
                 // Counters and latencies remain available.
-                Err(_) => self.has_waits = false,
+                Err(error) => (self.has_waits, self.no_waits) = (false, refusal(&error)),
             }
             // In this order: see `Processes::take`.
             let all = live.processes()?;
@@ -219,7 +229,7 @@ impl Watcher {
             processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
             syncs.retain(|sync| sync.age_ns >= LONG_NS);
         }
-        if self.refused.is_some() {
+        if self.refused.is_some() || !self.no_waits.is_empty() {
             processes = self.accounts.take(clock::now_ns, || self.machine.process_io());
         }
         let has_old = |device: (u32, u32)| requests.iter().any(|request| request.device == device);
@@ -234,17 +244,24 @@ impl Watcher {
         }
         self.before = Some(now.clone());
         let cgroups = self.cgroups.clone();
-        let unix_time_s = clock::wall_ns() as f64 / 1e9;
-        Ok(Reading { unix_time_s, now, rates, disks, processes, cgroups, requests, syncs })
+        let (unseen, no_waits) = (self.refused.clone().unwrap_or_default(), self.no_waits.clone());
+        Ok(Reading { unix_time_s, now, rates, disks, processes, cgroups, requests, syncs, unseen, no_waits })
     }
 
-    /// What a sync waits for: a limit, if it has one on this disk and the disk has no request of its age.
+    /// What a sync waits for. If it waits for requests, but its disk has none as old as that, and its control group may
+    /// write only so much to this disk, that limit holds them back.
     fn waits_for(&self, sync: &SyncUnderWay, has_old_request: bool) -> String {
-        let limits = if has_old_request { String::new() } else { self.machine.io_limits(sync.asker.pid, sync.device) };
-        if !limits.is_empty() {
-            return format!("the limit of its control group ({limits})");
+        let waits = self.machine.waits_for(sync.asker.pid, sync.asker.tid);
+        // A disk on top of others has no requests of its own.
+        let has_queue = |queue: &BlockQueue| queue.has_requests && (queue.major, queue.minor) == sync.device;
+        let may_be_held = waits.is_none_or(|waits| waits.is_for_requests) && !has_old_request;
+        if may_be_held && self.queues.values().flatten().any(has_queue) {
+            let limits = self.machine.write_limits(sync.asker.pid, sync.device);
+            if !limits.is_empty() {
+                return format!("the limit of its control group ({limits})");
+            }
         }
-        self.machine.waits_for(sync.asker.pid, sync.asker.tid).unwrap_or_default().to_owned()
+        waits.map_or_else(String::new, |waits| waits.what.to_owned())
     }
 
     fn latencies(&mut self, name: &str) -> Result<Option<Vec<(Op, Latencies)>>> {

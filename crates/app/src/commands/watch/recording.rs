@@ -1,5 +1,6 @@
 //! `--record` and `--play`: a file of reports, a line of JSON each.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,9 @@ impl Recorder {
         let (shown, count) = (printable(&path), thousands(self.written));
         match self.written {
             0 if self.has_failed => {}
-            0 => message::print(format_args!("qd1: nothing was recorded in {shown}: no interval was over")),
+            0 => message::print(format_args!(
+                "qd1: nothing was recorded in {shown}: it ended before the first interval was complete"
+            )),
             1 => message::print(format_args!("qd1: wrote 1 report to {shown}; `qd1 watch --play {shown}` shows it")),
             _ => message::print(format_args!(
                 "qd1: wrote {count} reports to {shown}; `qd1 watch --play {shown}` shows them"
@@ -79,8 +82,8 @@ pub(super) struct Player {
     offsets: Vec<u64>,
     /// The next report.
     at: usize,
-    /// Lines that are no reports.
-    damaged: u64,
+    /// Lines that are not reports.
+    damaged: BTreeSet<usize>,
     is_cut: bool,
 }
 
@@ -104,7 +107,7 @@ impl Player {
         file.rewind()?;
         let mut file = BufReader::with_capacity(1 << 20, file);
         let (offsets, is_cut) = lines(&mut file).map_err(|error| cannot(error.to_string()))?;
-        let mut player = Self { path: path.to_owned(), file, offsets, at: 0, damaged: 0, is_cut };
+        let mut player = Self { path: path.to_owned(), file, offsets, at: 0, damaged: BTreeSet::new(), is_cut };
         let first = if player.len() == 0 { Err(anyhow::anyhow!("it has no report")) } else { player.parse(0) };
         first.map_err(|error| cannot(format!("not a recording of `qd1 watch --record`: {error:#}")))?;
         Ok(player)
@@ -125,16 +128,13 @@ impl Player {
         self.at = to.min(self.len());
     }
 
-    /// Returns the next report; `None` at the end.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Returns the next report; `None` at the end. Lines that are not reports, or cannot be read, are skipped.
     pub(super) fn next(&mut self) -> Option<Reading> {
         while self.at < self.len() {
             self.at += 1;
             match self.parse(self.at - 1) {
                 Ok(reading) => return Some(reading),
-                Err(_) => self.damaged += 1,
+                Err(_) => _ = self.damaged.insert(self.at - 1),
             }
         }
         None
@@ -152,8 +152,8 @@ impl Player {
     /// Prints what is missing.
     pub(super) fn end(&self) {
         let path = self.path.to_string_lossy();
-        if self.damaged > 0 {
-            let count = thousands(self.damaged);
+        if !self.damaged.is_empty() {
+            let count = thousands(self.damaged.len() as u64);
             message::print(format_args!("qd1: {}: lines that are not reports: {count}", printable(&path)));
         }
         if self.is_cut {
@@ -164,15 +164,20 @@ impl Player {
 
 /// Returns where each line begins, where the last ends, and whether something follows it.
 fn lines(file: &mut BufReader<File>) -> std::io::Result<(Vec<u64>, bool)> {
-    let (mut offsets, mut at) = (vec![0], 0);
+    let (mut offsets, mut at) = (vec![0_u64], 0);
     loop {
         let part = file.fill_buf()?;
         if part.is_empty() {
             break;
         }
-        offsets.extend(
-            part.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| at + place as u64 + 1),
-        );
+        for (place, _) in part.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+            let (begin, next) = (offsets[offsets.len() - 1], at + place as u64 + 1);
+            // Empty lines belong to the one before.
+            if next - begin == 1 && offsets.len() > 1 {
+                offsets.pop();
+            }
+            offsets.push(next);
+        }
         at += part.len() as u64;
         let length = part.len();
         file.consume(length);
@@ -194,10 +199,10 @@ mod tests {
         path
     }
 
-    fn times(path: &Path) -> (Vec<f64>, u64, bool) {
+    fn times(path: &Path) -> (Vec<f64>, usize, bool) {
         let mut player = Player::open(path).unwrap();
         let times = std::iter::from_fn(|| player.next()).map(|reading| reading.unix_time_s).collect();
-        (times, player.damaged, player.is_cut)
+        (times, player.damaged.len(), player.is_cut)
     }
 
     #[test]

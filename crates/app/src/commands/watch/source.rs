@@ -81,7 +81,7 @@ impl Source {
                 if let Some(recorder) = recorder {
                     recorder.end();
                     if let Some(reason) = watcher.refused() {
-                        message::print(format_args!("qd1: the recording has no latencies, syncs and waits: {reason}"));
+                        message::print(format_args!("qd1: the recording has no latencies, syncs or waits: {reason}"));
                     }
                 }
                 self.sum

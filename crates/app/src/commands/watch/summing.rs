@@ -23,6 +23,8 @@ const INTERVALS_MAX: usize = 4096;
 const WAITS: f64 = 0.05;
 /// Most programs of a reading whose neighbours are looked for.
 const VICTIMS_MAX: usize = 20;
+/// Names of the kernel's threads that write for others, and so are no neighbours.
+const KERNELS: [&str; 6] = ["jbd2/", "kworker/", "xfsaild/", "xfs-", "btrfs-", "txg_sync"];
 /// Busy all the time, percent.
 const FULL: f64 = 95.0;
 /// Most programs and waits that are kept while it goes on; the least important are dropped.
@@ -36,7 +38,9 @@ pub(super) struct Sum {
     began_unix_s: f64,
     disks: HashMap<String, DiskSum>,
     programs: HashMap<(String, String), ProgramSum>,
-    waits: HashMap<Wait, LongWait>,
+    waits: HashMap<Wait, WaitSum>,
+    /// Why there are no latencies, or no waits.
+    unseen: String,
     waits_dropped: u64,
     /// Seconds of the processors' time in use and stolen, and of waits for a processor, disks and memory.
     busy: f64,
@@ -50,8 +54,17 @@ struct Wait {
     what: String,
     disk: String,
     pid: u32,
-    /// When it began, in tenths of a second since the watch began.
+    /// When it began, in tenths of a second since the Unix epoch.
     began: i64,
+}
+
+/// Requests of one process that began together.
+struct WaitSum {
+    longest: LongWait,
+    /// How many there were in one reading, at most, and how many there are in this one.
+    count: u64,
+    in_reading: u64,
+    reading: u64,
 }
 
 #[derive(Default)]
@@ -92,7 +105,7 @@ struct Beside {
 
 /// Rates times seconds are not exact; the kernel counts sectors and pages.
 fn bytes(bytes: f64) -> Bytes {
-    Bytes((bytes / 512.0).round() as u64 * 512)
+    Bytes(((bytes / 512.0).round() as u64).saturating_mul(512))
 }
 
 /// Operations with their kind in a run.
@@ -113,7 +126,14 @@ impl Sum {
         }
         self.readings += 1;
         self.seconds += seconds;
+        let why = if reading.unseen.is_empty() { &reading.no_waits } else { &reading.unseen };
+        if !why.is_empty() {
+            self.unseen.clone_from(why);
+        }
         for disk in &reading.disks {
+            if self.disks.len() >= KEPT && !self.disks.contains_key(&disk.rates.name) {
+                continue;
+            }
             self.disks.entry(disk.rates.name.clone()).or_default().push(disk, begin_s, seconds);
         }
         let name_of = |device: (u32, u32)| {
@@ -151,27 +171,33 @@ impl Sum {
         for request in &reading.requests {
             let place = if request.is_issued { "in the device" } else { "in the queue" };
             let asker = &request.asker;
-            self.push_wait(LongWait {
-                age_ns: request.age_ns,
-                what: request.op.name().to_owned(),
-                disk: name_of(request.device),
-                comm: asker.name().into_owned(),
-                pid: asker.pid,
-                place: place.to_owned(),
-                ..LongWait::default()
-            });
+            self.push_wait(
+                LongWait {
+                    age_ns: request.age_ns,
+                    what: request.op.name().to_owned(),
+                    disk: name_of(request.device),
+                    comm: asker.name().into_owned(),
+                    pid: asker.pid,
+                    place: place.to_owned(),
+                    ..LongWait::default()
+                },
+                reading.unix_time_s,
+            );
         }
         for SyncReading { sync, waits_for } in &reading.syncs {
             let place = if waits_for.is_empty() { String::new() } else { format!("for {waits_for}") };
-            self.push_wait(LongWait {
-                place,
-                age_ns: sync.age_ns,
-                what: sync.call.to_owned(),
-                disk: name_of(sync.device),
-                comm: sync.asker.name().into_owned(),
-                pid: sync.asker.pid,
-                ..LongWait::default()
-            });
+            self.push_wait(
+                LongWait {
+                    place,
+                    age_ns: sync.age_ns,
+                    what: sync.call.to_owned(),
+                    disk: name_of(sync.device),
+                    comm: sync.asker.name().into_owned(),
+                    pid: sync.asker.pid,
+                    ..LongWait::default()
+                },
+                reading.unix_time_s,
+            );
         }
         self.drop_least();
     }
@@ -195,16 +221,22 @@ impl Sum {
         sum.program.longest_sync_ns = sum.program.longest_sync_ns.max(of.process.longest_sync_ns);
     }
 
-    fn push_wait(&mut self, wait: LongWait) {
-        let began_s = self.seconds - wait.age_ns as f64 / 1e9;
-        let at = |tenths: i64| Wait { what: wait.what.clone(), disk: wait.disk.clone(), pid: wait.pid, began: tenths };
-        let tenths = (began_s * 10.0).round() as i64;
-        // The clocks of readings and ages differ by a few ms.
-        let known = [tenths, tenths - 1, tenths + 1].into_iter().map(at).find(|key| self.waits.contains_key(key));
+    fn push_wait(&mut self, wait: LongWait, unix_time_s: f64) {
+        let began = ((unix_time_s - wait.age_ns as f64 / 1e9) * 10.0).round() as i64;
+        let at = |began: i64| Wait { what: wait.what.clone(), disk: wait.disk.clone(), pid: wait.pid, began };
+        let near = [began, began.saturating_sub(1), began.saturating_add(1)];
+        let key = near.into_iter().map(at).find(|key| self.waits.contains_key(key)).unwrap_or_else(|| at(began));
         let at_ns = (self.seconds * 1e9) as u64;
-        match known.and_then(|key| self.waits.get_mut(&key)) {
-            Some(known) => *known = LongWait { at_ns: known.at_ns, ..wait },
-            None => _ = self.waits.insert(at(tenths), LongWait { at_ns, ..wait }),
+        let (count, in_reading, reading) = (0, 0, self.readings);
+        let longest = LongWait { at_ns, ..LongWait::default() };
+        let sum = self.waits.entry(key).or_insert(WaitSum { longest, count, in_reading, reading });
+        if sum.reading != self.readings {
+            (sum.reading, sum.in_reading) = (self.readings, 0);
+        }
+        sum.in_reading += 1;
+        sum.count = sum.count.max(sum.in_reading);
+        if wait.age_ns >= sum.longest.age_ns {
+            sum.longest = LongWait { at_ns: sum.longest.at_ns, ..wait };
         }
     }
 
@@ -217,11 +249,13 @@ impl Sum {
             self.programs.retain(|_, of| of.rank() > least);
         }
         if self.waits.len() > 2 * KEPT {
-            let mut ages: Vec<u64> = self.waits.values().map(|wait| wait.age_ns).collect();
+            let mut ages: Vec<u64> = self.waits.values().map(|wait| wait.longest.age_ns).collect();
             ages.sort_unstable();
-            let (before, least) = (self.waits.len(), ages[ages.len() - KEPT]);
-            self.waits.retain(|_, wait| wait.age_ns > least);
-            self.waits_dropped += (before - self.waits.len()) as u64;
+            let least = ages[ages.len() - KEPT];
+            let dropped: u64 =
+                self.waits.values().filter(|wait| wait.longest.age_ns <= least).map(|wait| wait.count).sum();
+            self.waits.retain(|_, wait| wait.longest.age_ns > least);
+            self.waits_dropped += dropped;
         }
     }
 
@@ -240,8 +274,8 @@ impl Sum {
         (self.seconds * 1e9) as u64
     }
 
-    /// Returns what was seen, and a step for each disk in use. `unseen`: why there are no latencies.
-    pub(super) fn finish(self, unseen: Option<&str>) -> (WatchRecord, Vec<StepRecord>) {
+    /// Returns what was seen, and a step for each disk in use.
+    pub(super) fn finish(self) -> (WatchRecord, Vec<StepRecord>) {
         let (seconds, watched_ns) = (self.seconds.max(1e-9), self.watched_ns());
         let is_used =
             |(_, disk): &(String, DiskSum)| disk.counted.iter().any(|[count, ..]| *count > 0.0) || disk.busy > 0.0;
@@ -253,14 +287,14 @@ impl Sum {
             waits(b).total_cmp(&waits(a)).then_with(|| b.bytes().total_cmp(&a.bytes()))
         });
         programs.truncate(PROGRAMS_MAX);
-        let waits_seen = self.waits.len() as u64 + self.waits_dropped;
-        let mut waits: Vec<LongWait> = self.waits.into_values().collect();
+        let waits_seen = self.waits.values().map(|wait| wait.count).sum::<u64>() + self.waits_dropped;
+        let mut waits: Vec<LongWait> = self.waits.into_values().map(|wait| wait.longest).collect();
         waits.order_by(|a, b| b.age_ns.cmp(&a.age_ns).then_with(|| a.what.cmp(&b.what)));
         waits.truncate(WAITS_MAX);
         let record = WatchRecord {
             readings: self.readings,
             watched_ns,
-            unseen: unseen.unwrap_or_default().to_owned(),
+            unseen: self.unseen,
             disks: disks.iter().map(|(name, disk)| disk.counters(name, seconds)).collect(),
             programs: programs.into_iter().map(ProgramSum::finish).collect(),
             waits,
@@ -327,7 +361,7 @@ impl DiskSum {
         let op = |(at, [count, bytes, ms]): (usize, &[f64; 3])| WatchedOp {
             class: OPS[at].1,
             ios: count.round(),
-            bytes: Bytes((*bytes / 512.0).round() as u64 * 512),
+            bytes: self::bytes(*bytes),
             await_ns: 1e6 * ms / count.max(1e-9),
         };
         WatchedDisk {
@@ -373,7 +407,7 @@ fn middle(from_ns: u64, below_ns: u64) -> u64 {
 }
 
 fn add(sum: &mut Latencies, more: &Latencies) {
-    sum.bytes += more.bytes;
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
     for stage in [Stage::Total, Stage::Device] {
         more.buckets(stage).for_each(|(from_ns, _, count)| sum.add(stage, from_ns, count));
     }
@@ -414,14 +448,14 @@ fn add_bin(bins: &mut Vec<(u16, u32)>, index: u16, count: u64) {
 
 /// Adds an interval that follows.
 fn merge(interval: &mut Interval, next: Interval) {
-    interval.length_ns += next.length_ns;
+    interval.length_ns = interval.length_ns.saturating_add(next.length_ns);
     for of in next.streams {
         let Some(mine) = interval.streams.iter_mut().find(|mine| mine.class == of.class) else {
             interval.streams.push(of);
             continue;
         };
-        mine.ios += of.ios;
-        mine.bytes += of.bytes;
+        mine.ios = mine.ios.saturating_add(of.ios);
+        mine.bytes = mine.bytes.saturating_add(of.bytes);
         mine.lat_sum_ns = mine.lat_sum_ns.saturating_add(of.lat_sum_ns);
         mine.lat_max_ns = mine.lat_max_ns.max(of.lat_max_ns);
         of.bins.into_iter().for_each(|(index, count)| add_bin(&mut mine.bins, index, count.into()));
@@ -433,7 +467,15 @@ impl ProgramSum {
     fn push_beside(&mut self, of: &ProcessReading, seconds: f64) {
         let comm = of.process.name().into_owned();
         let has_used = of.read + of.written + of.changed > 0.0;
-        if comm == self.program.comm || !has_used || self.beside.len() >= KEPT && !self.beside.contains_key(&comm) {
+        if KERNELS.iter().any(|prefix| comm.starts_with(prefix)) {
+            return;
+        }
+        // A process may be known by the names of several threads.
+        if comm == self.program.comm
+            || self.pids.contains(&of.process.pid)
+            || !has_used
+            || self.beside.len() >= KEPT && !self.beside.contains_key(&comm)
+        {
             return;
         }
         let beside = self.beside.entry(comm).or_default();

@@ -218,14 +218,16 @@ impl State {
             |process: &&ProcessReading| self.filter.is_empty() || name(&process.process.comm).contains(&self.filter);
         let mut processes: Vec<&ProcessReading> = self.on_shown_disk().filter(has).collect();
         processes.order_by(|a, b| self.order(a, b).then(a.process.pid.cmp(&b.process.pid)));
-        let mut places = HashMap::new();
+        let (mut places, mut pids) = (HashMap::new(), HashSet::new());
         let mut groups: Vec<(ProcessReading, usize)> = Vec::new();
         for of in processes {
             let place = *places.entry(of.process.comm).or_insert(groups.len());
+            // A process may be on this disk and on a filesystem that spans several.
+            let is_new = pids.insert(of.process.pid);
             match groups.get_mut(place) {
                 Some((group, count)) => {
                     group.add(of);
-                    *count += 1;
+                    *count += usize::from(is_new);
                 }
                 None => groups.push((of.clone(), 1)),
             }
@@ -273,8 +275,10 @@ impl State {
         self.sort
     }
 
+    /// Returns why there are no latencies, on this machine or where the recording was made.
     pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+        let recorded = self.reading.as_ref().map(|reading| reading.unseen.as_str()).filter(|reason| !reason.is_empty());
+        self.refused.as_deref().or(recorded)
     }
 
     /// Returns the process filter, and whether it is being typed.

@@ -258,7 +258,7 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         // Wrapped at 80 columns.
         let whose = if rustix::process::geteuid().is_root() { "" } else { " Of processes, only your own are shown." };
-        let words = format!("no latencies, syncs and waits: {reason}.{whose}");
+        let words = format!("no latencies, syncs or waits: {reason}.{whose}");
         let mut line = String::new();
         for word in words.split(' ') {
             if line.len() + word.len() + 1 > 80 {
@@ -295,6 +295,9 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         ];
         let figures: Vec<(String, usize)> = figures.into_iter().zip(widths).collect();
         lines.push(Line::from(row(op.name(), 13, &figures)));
+    }
+    if let Some(reason) = state.reading().map(|reading| &reading.no_waits).filter(|reason| !reason.is_empty()) {
+        lines.push(Line::from(format!("no syncs or waits: {}", narrow(reason))));
     }
     if !disk.has_queue {
         lines.push(Line::from("this disk passes its requests on to other disks; see those for latencies"));
