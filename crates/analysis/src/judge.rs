@@ -44,7 +44,8 @@ use crate::grade::grade_figure;
 ///
 /// Figures that do not describe a disk according to a critical finding (see [`SPOILING`]) are not resolved either. If
 /// there is a disk, and a cache answered or commits were not flushed, the figures can only be better than the disk, so a
-/// FAIL still counts. In memory there is no disk that could fail, and failed requests show nothing about the others.
+/// FAIL still counts. That does not hold for memory, where there is no disk to fail, or for a step with failed requests,
+/// whose other latencies prove nothing.
 ///
 /// Waits for a processor add up to a known time: if a figure has the same grade without the largest part of it that
 /// they can explain (see `spoiling.rs`), that grade stands.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -69,11 +69,8 @@ impl Tracefs {
     pub(crate) fn read(&mut self, take: &mut dyn FnMut(Request)) -> bool {
         let begin = self.unread.len();
         self.unread.resize(begin + AT_ONCE, 0);
-        let length = match self.pipe.read(&mut self.unread[begin..]) {
-            Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
-            Err(_) => 0,
-        };
+        // Nothing to read is an error here, too.
+        let length = self.pipe.read(&mut self.unread[begin..]).unwrap_or(0);
         self.unread.truncate(begin + length);
         let end = self.unread.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for line in self.unread[..end].split(|byte| *byte == b'\n') {

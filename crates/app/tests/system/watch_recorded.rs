@@ -79,11 +79,10 @@ fn a_watch_is_a_run_that_names_who_waited_for_syncs() {
     let program = &report["watch"]["programs"][0];
     let share = program["sync_ns"].as_f64().unwrap() / report["watch"]["watched_ns"].as_f64().unwrap();
     assert!(program["comm"] == "dd" && (0.7..1.1).contains(&share), "all of its time is spent on syncs: {program}");
-    let finding = &report["findings"][0];
-    assert!(
-        finding["id"] == "watched.syncs" && finding["title"].as_str().unwrap().starts_with("syncs of dd"),
-        "{finding}"
-    );
+    // On a busy machine, the simulated disk may stand still for a while, which is a finding, too.
+    let finding =
+        report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "watched.syncs").unwrap();
+    assert!(finding["title"].as_str().unwrap().starts_with("syncs of dd"), "{finding}");
     for format in ["human", "markdown", "csv", "ndjson", "post"] {
         let text = show(&["--format", format]);
         assert!(text.contains("flush"), "{format}: {text}");
@@ -111,7 +110,7 @@ fn a_watch_is_a_run_that_names_who_waited_for_syncs() {
     assert!(first.contains("PAUSED, report 1 of 30"), "{first}");
     assert_eq!(screen.ended(), "0");
     let report = screen.when(|screen| screen.contains("sync wait"));
-    assert!(report.contains(" served ") && report.contains("Syncs of dd on"), "{report}");
+    assert!(report.split_whitespace().collect::<Vec<_>>().join(" ").contains("dd waited"), "{report}");
 }
 
 #[test]

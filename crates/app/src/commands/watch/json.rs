@@ -51,17 +51,14 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_waits: bool) {
         "disk": disks.iter().map(of_disk).collect::<Vec<_>>(),
     });
     if with_waits {
-        let names: Map<String, Value> = reading
-            .processes
-            .iter()
-            .filter_map(|of| {
-                let cgroup = of.process.cgroup;
-                Some((cgroup.to_string(), reading.cgroups.get(&cgroup)?.as_str().into()))
-            })
-            .collect();
         let is_seen = reading.unseen.is_empty() && reading.no_waits.is_empty();
-        let active = reading.processes.iter().filter(|of| of.is_active());
-        object["processes"] = active.map(|of| of_process(of, is_seen)).collect();
+        let active: Vec<&ProcessReading> = reading.processes.iter().filter(|of| of.is_active()).collect();
+        let name = |of: &&ProcessReading| {
+            let cgroup = of.process.cgroup;
+            Some((cgroup.to_string(), reading.cgroups.get(&cgroup)?.as_str().into()))
+        };
+        let names: Map<String, Value> = active.iter().filter_map(name).collect();
+        object["processes"] = active.into_iter().map(|of| of_process(of, is_seen)).collect();
         object["cgroups"] = Value::Object(names);
         object["requests_waiting"] = reading.requests.iter().map(of_request).collect();
         object["syncs_waiting"] = reading.syncs.iter().map(of_sync).collect();

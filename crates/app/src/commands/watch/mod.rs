@@ -36,31 +36,29 @@ use summing::Sum;
 pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
     let pace = args.pace().map_err(Problem::usage)?;
     let is_screen = args.is_screen();
-    let (origin, begun) = match &args.play {
-        Some(path) => (Origin::Played(Player::open(path)?), Begun::elsewhere()),
-        None => live(args, is_screen)?,
+    let is_kept = args.play.is_none() && !args.no_save;
+    let goes = match (is_screen, args.record.is_some() && is_kept) {
+        (true, _) => Some(Goes::ToStdout { is_kept, is_recorded: args.record.is_some() }),
+        (false, true) => Some(Goes::ToHistory),
+        (false, false) => None,
     };
-    let mut source = Source { origin, sum: Sum::default() };
+    let (origin, begun) = match &args.play {
+        Some(path) => (Origin::Played(Player::open(path)?), goes.map(|_| Begun::elsewhere())),
+        None => live(args, is_screen, goes.is_some())?,
+    };
+    let mut source = Source { origin, sum: goes.map(|_| Sum::default()) };
     let signals = Signals::install()?;
     let ended = if is_screen {
         screen::run(pace, &mut source, &signals)
     } else {
         batch::run(args, pace, &mut source, &signals)
     };
-    let is_kept = args.play.is_none() && !args.no_save;
-    let goes = match (is_screen, args.record.is_some() && is_kept) {
-        (true, _) => Goes::ToStdout { is_kept, is_recorded: args.record.is_some() },
-        (false, true) => Goes::ToHistory,
-        (false, false) => {
-            source.end(false);
-            return ended;
-        }
-    };
-    // Whoever ended a long recording with a signal waits for no report of it.
     if args.play.is_some() && signals.exit_code().is_some() {
-        return ended;
+        // Whoever ended a long recording with a signal waits for no report of it.
+        source.sum = None;
     }
-    let reported = ending::finish(source.end(true), begun, typed, goes);
+    let (Some(goes), Some(begun), Some(sum)) = (goes, begun, source.end()) else { return ended };
+    let reported = ending::finish(sum, begun, typed, goes);
     // Whoever ended it with a signal may have closed the terminal as well.
     if signals.exit_code().is_none() {
         reported?;
@@ -69,7 +67,7 @@ pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
 }
 
 /// Begins to watch this machine.
-fn live(args: &WatchArgs, is_screen: bool) -> Result<(Origin, Begun)> {
+fn live(args: &WatchArgs, is_screen: bool, is_reported: bool) -> Result<(Origin, Option<Begun>)> {
     let machine = Machine::new();
     let disk = args.target.as_deref().map(|target| named_disk(&machine, target)).transpose()?;
     let wanted = match (is_screen || args.record.is_some(), args.latencies) {
@@ -77,7 +75,7 @@ fn live(args: &WatchArgs, is_screen: bool) -> Result<(Origin, Begun)> {
         (true, _) => Wanted::Everything,
         (false, _) => Wanted::Counters,
     };
-    let begun = Begun::here(&machine, args.target.as_deref(), disk.as_deref());
+    let begun = is_reported.then(|| Begun::here(&machine, args.target.as_deref(), disk.as_deref()));
     let watcher = Watcher::begin(machine, disk, wanted)?;
     let recorder = args.record.as_deref().map(Recorder::begin).transpose()?;
     Ok((Origin::Live(Box::new(watcher), recorder), begun))

@@ -15,10 +15,11 @@ pub(super) enum Origin {
     Played(Player),
 }
 
-/// A source of readings, and their sum.
+/// A source of readings.
 pub(super) struct Source {
     pub(super) origin: Origin,
-    pub(super) sum: Sum,
+    /// Their sum, if a report of it is wanted.
+    pub(super) sum: Option<Sum>,
 }
 
 impl Source {
@@ -45,7 +46,9 @@ impl Source {
                 if let Some(recorder) = recorder {
                     recorder.push(&reading)?;
                 }
-                self.sum.push(&reading);
+                if let Some(sum) = &mut self.sum {
+                    sum.push(&reading);
+                }
                 Ok(Some(reading))
             }
             Origin::Played(player) => Ok(player.next()),
@@ -65,17 +68,10 @@ impl Source {
         matches!(self.origin, Origin::Live(_, Some(_)))
     }
 
-    /// Returns why there are no latencies, if they were requested.
-    pub(super) fn refused(&self) -> Option<&str> {
-        match &self.origin {
-            Origin::Live(watcher, _) => watcher.refused(),
-            Origin::Played(_) => None,
-        }
-    }
-
-    /// Prints what was recorded, or what could not be played. Returns the sum of all readings, if it is wanted; that of a
-    /// recording is of all its reports, whatever was shown.
-    pub(super) fn end(self, is_sum_wanted: bool) -> Sum {
+    /// Prints what was recorded, or what could not be played, and returns the sum of all readings, if it is wanted. That of
+    /// a recording is of all its reports, whatever was shown.
+    pub(super) fn end(self) -> Option<Sum> {
+        let mut sum = self.sum;
         match self.origin {
             Origin::Live(watcher, recorder) => {
                 if let Some(recorder) = recorder {
@@ -84,17 +80,17 @@ impl Source {
                         message::print(format_args!("qd1: the recording has no latencies, syncs or waits: {reason}"));
                     }
                 }
-                self.sum
             }
             Origin::Played(mut player) => {
-                player.end();
-                player.seek(0);
-                let mut sum = Sum::default();
-                while let Some(reading) = player.next().filter(|_| is_sum_wanted) {
-                    sum.push(&reading);
+                if let Some(sum) = &mut sum {
+                    player.seek(0);
+                    while let Some(reading) = player.next() {
+                        sum.push(&reading);
+                    }
                 }
-                sum
+                player.end();
             }
         }
+        sum
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn run(pace: Pace, source: &mut Source, signals: &Signals) -> Result<
 }
 
 fn show(pace: Pace, source: &mut Source, signals: &Signals, terminal: &mut ratatui::DefaultTerminal) -> Result<()> {
-    let mut state = State::new(pace.interval_ns, source.refused().map(str::to_owned));
+    let mut state = State::new(pace.interval_ns);
     let is_played = matches!(source.origin, Origin::Played(_));
     let mut next_ns = clock::now_ns() + if is_played { 0 } else { FIRST_NS };
     let is_continued = Arc::new(AtomicBool::new(false));

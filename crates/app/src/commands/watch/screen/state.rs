@@ -54,7 +54,6 @@ impl Sort {
 /// The whole state.
 pub(super) struct State {
     interval_ns: u64,
-    refused: Option<String>,
     reading: Option<Reading>,
     heatmaps: HashMap<String, Heatmap>,
     /// Disks that have been in use since the screen was started.
@@ -74,10 +73,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(interval_ns: u64, refused: Option<String>) -> Self {
+    pub(super) fn new(interval_ns: u64) -> Self {
         Self {
             interval_ns,
-            refused,
             reading: None,
             heatmaps: HashMap::new(),
             used: HashSet::new(),
@@ -277,8 +275,7 @@ impl State {
 
     /// Returns why there are no latencies, on this machine or where the recording was made.
     pub(super) fn refused(&self) -> Option<&str> {
-        let recorded = self.reading.as_ref().map(|reading| reading.unseen.as_str()).filter(|reason| !reason.is_empty());
-        self.refused.as_deref().or(recorded)
+        self.reading.as_ref().map(|reading| reading.unseen.as_str()).filter(|reason| !reason.is_empty())
     }
 
     /// Returns the process filter, and whether it is being typed.
@@ -321,7 +318,7 @@ mod tests {
     }
 
     fn state(busy: [f64; 3]) -> State {
-        let mut state = State::new(1_000_000_000, None);
+        let mut state = State::new(1_000_000_000);
         read(&mut state, busy);
         state
     }

@@ -63,22 +63,35 @@ struct WaitSum {
 #[derive(Default)]
 struct ProgramSum {
     program: WatchedProgram,
-    pids: BTreeSet<u32>,
-    read: f64,
-    written: f64,
-    changed: f64,
+    moved: Moved,
     syncs: f64,
     sync_s: f64,
-    beside: HashMap<String, Beside>,
+    /// What others moved while it waited, by name.
+    beside: HashMap<String, Moved>,
 }
 
-/// A program that used the disk while another one waited: bytes, and its processes.
+/// The processes of a program, and the bytes that they moved.
 #[derive(Default)]
-struct Beside {
+struct Moved {
     pids: BTreeSet<u32>,
     read: f64,
     written: f64,
     changed: f64,
+}
+
+impl Moved {
+    fn push(&mut self, of: &ProcessReading, seconds: f64) {
+        if self.pids.len() < KEPT {
+            self.pids.insert(of.process.pid);
+        }
+        self.read += of.read * seconds;
+        self.written += of.written * seconds;
+        self.changed += of.changed * seconds;
+    }
+
+    fn bytes(&self) -> f64 {
+        self.read + self.written + self.changed
+    }
 }
 
 /// Rates times seconds are not exact; the kernel counts sectors and pages.
@@ -174,16 +187,11 @@ impl Sum {
     fn push_process(&mut self, of: &ProcessReading, disk: &str, seconds: f64) {
         let comm = of.process.name().into_owned();
         let sum = self.programs.entry((comm.clone(), disk.to_owned())).or_default();
-        if sum.pids.is_empty() {
+        if sum.moved.pids.is_empty() {
             sum.program =
                 WatchedProgram { comm, pid: of.process.pid, disk: disk.to_owned(), ..WatchedProgram::default() };
         }
-        if sum.pids.len() < KEPT {
-            sum.pids.insert(of.process.pid);
-        }
-        sum.read += of.read * seconds;
-        sum.written += of.written * seconds;
-        sum.changed += of.changed * seconds;
+        sum.moved.push(of, seconds);
         sum.syncs += of.syncs * seconds;
         sum.sync_s += of.sync_wait * seconds;
         // The counter is that of the whole capture.
@@ -253,7 +261,7 @@ impl Sum {
         let mut programs: Vec<ProgramSum> = self.programs.into_values().filter(|of| of.rank() > 0.0).collect();
         programs.order_by(|a, b| {
             let waits = |of: &ProgramSum| if of.sync_s >= WAITS * seconds { of.sync_s } else { 0.0 };
-            waits(b).total_cmp(&waits(a)).then_with(|| b.bytes().total_cmp(&a.bytes()))
+            waits(b).total_cmp(&waits(a)).then_with(|| b.moved.bytes().total_cmp(&a.moved.bytes()))
         });
         programs.truncate(PROGRAMS_MAX);
         let waits_seen = self.waits.values().map(|wait| wait.count).sum::<u64>() + self.waits_dropped;
@@ -292,32 +300,22 @@ impl ProgramSum {
         }
         // A process may be known by the names of several threads.
         if comm == self.program.comm
-            || self.pids.contains(&of.process.pid)
+            || self.moved.pids.contains(&of.process.pid)
             || !has_used
             || self.beside.len() >= KEPT && !self.beside.contains_key(&comm)
         {
             return;
         }
-        let beside = self.beside.entry(comm).or_default();
-        if beside.pids.len() < KEPT {
-            beside.pids.insert(of.process.pid);
-        }
-        beside.read += of.read * seconds;
-        beside.written += of.written * seconds;
-        beside.changed += of.changed * seconds;
-    }
-
-    fn bytes(&self) -> f64 {
-        self.read + self.written + self.changed
+        self.beside.entry(comm).or_default().push(of, seconds);
     }
 
     /// How much it matters: its bytes, and for each second that it waited for syncs as much as a GB.
     fn rank(&self) -> f64 {
-        self.bytes() + 1e9 * self.sync_s
+        self.moved.bytes() + 1e9 * self.sync_s
     }
 
     fn finish(self) -> WatchedProgram {
-        let other = |(comm, of): (String, Beside)| OtherUser {
+        let other = |(comm, of): (String, Moved)| OtherUser {
             comm,
             pid: of.pids.first().copied().unwrap_or_default(),
             processes: of.pids.len() as u64,
@@ -330,10 +328,10 @@ impl ProgramSum {
         OtherUser::sort(&mut beside);
         beside.truncate(OTHERS_MAX);
         WatchedProgram {
-            processes: self.pids.len() as u64,
-            read_bytes: bytes(self.read),
-            written_bytes: bytes(self.written),
-            changed_bytes: bytes(self.changed),
+            processes: self.moved.pids.len() as u64,
+            read_bytes: bytes(self.moved.read),
+            written_bytes: bytes(self.moved.written),
+            changed_bytes: bytes(self.moved.changed),
             syncs: self.syncs.round() as u64,
             sync_ns: (self.sync_s * 1e9) as u64,
             beside,
