@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use qd1_lab::{clock, cmd};
@@ -134,9 +135,38 @@ impl Program {
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             command.env("RUST_TEST_THREADS", threads.to_string());
         }
-        let output = cmd::output(command.envs(environment.iter().cloned()))?;
-        Ok(([output.stdout, output.stderr].concat(), output.status.success()))
+        output_within(command.envs(environment.iter().cloned()), PROGRAM_LIMIT)
     }
+}
+
+/// Most time for a test program: several times what the longest one takes on a busy machine.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Runs a program; returns what it printed and whether it succeeded. If it takes longer than `limit`, it is killed: its last
+/// lines then name the tests that were running.
+fn output_within(command: &mut Command, limit: Duration) -> Result<(Vec<u8>, bool)> {
+    // Not a pipe, which a process that outlives the program would keep open.
+    let printed = tempfile::NamedTempFile::new()?;
+    let append = || fs::File::options().append(true).open(printed.path());
+    command.stdout(append()?).stderr(append()?);
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", cmd::shown(command)))?;
+    let begin = clock::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if begin.elapsed() >= limit {
+            // It cannot be waited for: a thread may be in a call that never ends.
+            child.kill()?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let mut printed = fs::read(printed.path())?;
+    if status.is_none() {
+        writeln!(printed, "killed, because it took longer than {} s", limit.as_secs())?;
+    }
+    Ok((printed, status.is_some_and(|status| status.success())))
 }
 
 /// How many programs run in parallel, and how many tests in each, for this many processors.
@@ -196,12 +226,7 @@ fn run_together(
 }
 
 /// Prints a program's output and adds up its counts.
-fn finish(
-    program: &Program,
-    (printed, success): &(Vec<u8>, bool),
-    took: std::time::Duration,
-    sum: &mut Sum,
-) -> Result<()> {
+fn finish(program: &Program, (printed, success): &(Vec<u8>, bool), took: Duration, sum: &mut Sum) -> Result<()> {
     let source = program.source.strip_prefix(cmd::root()).unwrap_or(&program.source);
     let mut own = Sum::default();
     String::from_utf8_lossy(printed).lines().for_each(|line| own.add(line));
@@ -288,6 +313,17 @@ mod tests {
         }
         assert_eq!(sum, Sum { passed: 6, failed: 1, skipped: 1 });
         assert_eq!(sum.to_string(), "6 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_has_failed() {
+        let script = |text: &str, limit| output_within(Command::new("sh").args(["-c", text]), limit).unwrap();
+        let (printed, success) = script("echo test one; exec sleep 1000", Duration::from_millis(500));
+        assert!(!success);
+        assert_eq!(String::from_utf8(printed).unwrap(), "test one\nkilled, because it took longer than 0 s\n");
+        let minute = Duration::from_secs(60);
+        assert_eq!(script("echo out; echo err >&2", minute), (b"out\nerr\n".to_vec(), true));
+        assert_eq!(script("exit 3", minute), (Vec::new(), false));
     }
 
     #[test]

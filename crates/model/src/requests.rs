@@ -20,8 +20,9 @@ pub struct Asker {
     pub is_kernels: bool,
 }
 
-/// A call that made files durable: fsync, fdatasync, sync_file_range, syncfs, or a write with O_SYNC, O_DSYNC,
-/// RWF_SYNC or RWF_DSYNC.
+/// A call that waits for a disk: one that makes files durable (fsync, fdatasync, sync_file_range, syncfs, msync with
+/// MS_SYNC, sync, or a write with O_SYNC, O_DSYNC, RWF_SYNC or RWF_DSYNC), or a direct read or write (O_DIRECT). A
+/// system call, or a request of io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
     /// When it ended, ns of CLOCK_MONOTONIC.
@@ -30,13 +31,13 @@ pub struct Sync {
     pub took_ns: u64,
     /// How long its thread waited for a processor during the call, ns.
     pub run_delay_ns: u64,
-    /// Inode of the file.
+    /// Inode of the file; for msync, until it is known, an address in the mapping.
     pub inode: u64,
-    /// Bytes that it wrote; 0 if it only synced.
+    /// Bytes that it read or wrote; 0 if it only synced.
     pub bytes: u32,
-    /// Major and minor number of the disk; zeros where the filesystem has several.
+    /// Major and minor number of the disk; zeros where the filesystem has several, or the call concerns all disks.
     pub device: (u32, u32),
-    /// Name of the call; `write` for every call that writes.
+    /// Name of the call: one of [`Sync::CALLS`].
     pub call: &'static str,
     /// I/O control group (v1 or v2) of the thread, by the kernel's id; 0 if not known.
     pub blkcg: u32,
@@ -145,8 +146,30 @@ impl Asker {
 }
 
 impl Sync {
-    /// Names of calls, in the order of their numbers in events and files; all calls that write share the last.
-    pub const CALLS: [&str; 5] = ["fsync", "fdatasync", "sync_file_range", "syncfs", "write"];
+    /// Makes a file durable through its mapping in memory.
+    pub const MSYNC: &str = "msync";
+    /// A read that bypasses the page cache.
+    pub const DIRECT_READ: &str = "direct_read";
+    /// A write that bypasses the page cache, and is not made durable by itself.
+    pub const DIRECT_WRITE: &str = "direct_write";
+    /// Names of calls, in the order of their numbers in files. All calls that write durably are `write`.
+    pub const CALLS: [&str; 9] = [
+        "fsync",
+        "fdatasync",
+        "sync_file_range",
+        "syncfs",
+        "write",
+        Self::MSYNC,
+        "sync",
+        Self::DIRECT_WRITE,
+        Self::DIRECT_READ,
+    ];
+
+    /// Returns true if it is a direct read or write, which makes nothing durable.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        [Self::DIRECT_READ, Self::DIRECT_WRITE].contains(&self.call)
+    }
 }
 
 impl Request {

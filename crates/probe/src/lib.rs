@@ -25,6 +25,7 @@ mod filesystem;
 #[cfg(test)]
 mod fixture;
 pub mod guard;
+mod mapped;
 mod mounts;
 mod nvme;
 pub mod same_disk;
@@ -40,6 +41,7 @@ pub use block::BlockQueue;
 pub use counters::{storage_read_bytes, thread_clock, thread_cost, thread_time};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;
+pub use mapped::MappedFile;
 
 /// A machine, as its `/proc`, `/sys` and `/etc` describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

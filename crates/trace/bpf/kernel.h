@@ -88,8 +88,17 @@ struct inode {
 	struct super_block *i_sb;
 	u64 i_ino;
 };
+struct address_space {
+	struct inode *host;
+};
+/* The inode of a block device is a part of this. */
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
+};
 struct file {
 	struct inode *f_inode;
+	struct address_space *f_mapping;
 	u32 f_flags;
 };
 struct fdtable {
@@ -98,9 +107,6 @@ struct fdtable {
 };
 struct files_struct {
 	struct fdtable *fdt;
-};
-struct address_space {
-	struct inode *host;
 };
 struct sched_info {
 	u64 run_delay;
@@ -117,9 +123,12 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct files_struct *files;
 	struct css_set *cgroups;
+	struct task_struct *group_leader;
+	char comm[16];
 };
 struct pt_regs___x86 {
 	u64 r9;
+	u64 dx;
 	u64 di;
 };
 struct pt_regs___arm64 {
@@ -128,6 +137,52 @@ struct pt_regs___arm64 {
 };
 /* The value depends on the kernel's configuration. */
 enum cgroup_subsys_id { io_cgrp_id = 100 };
+struct io_rsrc_node {
+	u64 file_ptr;
+};
+struct io_rsrc_data {
+	u32 nr;
+	struct io_rsrc_node **nodes;
+};
+struct io_file_table {
+	struct io_rsrc_data data;
+};
+struct io_submit_link {
+	struct io_kiocb *head;
+};
+struct io_submit_state {
+	struct io_submit_link link;
+};
+struct io_ring_ctx {
+	struct io_submit_state submit_state;
+	struct io_file_table file_table;
+};
+/* Before 6.13, registered files were an array of these. */
+struct io_fixed_file {
+	u64 file_ptr;
+};
+struct io_file_table___old {
+	struct io_fixed_file *files;
+};
+struct io_ring_ctx___old {
+	struct io_file_table___old file_table;
+	u32 nr_user_files;
+};
+struct io_cqe {
+	int res;
+	int fd; /* until the request is issued */
+};
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	u64 flags;
+	struct io_cqe cqe;
+	struct io_ring_ctx *ctx;
+	struct io_kiocb *link;
+};
+struct io_rw {
+	u32 flags;
+};
 /* Before 5.17, the request pointed to its disk, and the queue did not. */
 struct request___old {
 	struct gendisk *rq_disk;
@@ -143,9 +198,15 @@ const volatile u32 rq_is_second = 0;
 const volatile u32 bio_is_second = 0;
 const volatile u32 task_has_btf = 1; /* from 5.11 on */
 const volatile u32 device = 0;       /* major << 20 | minor of the disk; 0: all */
-/* Numbers of system calls: fsync, fdatasync, sync_file_range, syncfs, then those that write, the last with flags. */
-enum { SYNC_CALLS = 4, PWRITEV2 = 8, CALLS = 9 };
-const volatile u32 calls[CALLS] = {};
+/* Calls by number: `CALLS` of src/program.rs. Those before SYNC_CALLS sync; then come those that write, the last of them with
+ * flags, and those that read. DIRECT is added if the call is reported because it bypasses the page cache. */
+enum { FSYNC = 0, SYNC_FILE_RANGE = 2, MSYNC = 4, SYNC_ALL = 5, SYNC_CALLS = 6, PWRITEV2 = 10, READ_CALLS = 11,
+       CALLS = 16, DIRECT = 0x100 };
+/* For each system call its number in that list and one; 0 for the others. */
+enum { SYSTEM_CALLS = 512 };
+const volatile u8 calls[SYSTEM_CALLS] = {};
+/* Whether calls that bypass the page cache are reported, too. */
+const volatile u32 with_direct = 0;
 
 /* The thread that issued a request or called a sync. */
 struct who {
@@ -195,16 +256,27 @@ struct sync {
 	u64 run_delay_ns;
 	u64 inode;
 	u32 call;
-	u32 device;
+	u32 device; /* 0 if the call is not of one disk, or it is not known which */
+	u32 blkcg;  /* the thread's I/O control group (v1 or v2), by the kernel's id; 0 if not known */
+	u32 is_of_ring;
 	struct who who;
 };
 
+/* By thread. */
 struct {
 	uint(type, MAP_HASH);
 	uint(max_entries, 16384);
 	type(key, u32);
 	type(value, struct sync);
 } syncs SEC(".maps");
+
+/* Those of io_uring, by request. */
+struct {
+	uint(type, MAP_HASH);
+	uint(max_entries, 16384);
+	type(key, u64);
+	type(value, struct sync);
+} ring_syncs SEC(".maps");
 
 /* Reads a field of the current thread: directly if the verifier knows the thread's type, else by a helper function. */
 #define read_current(to, field) \
@@ -218,7 +290,7 @@ struct {
 		} \
 	} while (0)
 
-enum { PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000 };
+enum { PF_IO_WORKER = 0x10, PF_WQ_WORKER = 0x20, PF_KTHREAD = 0x200000 };
 
 static always_inline u64 run_delay_ns(void)
 {
@@ -249,62 +321,238 @@ static always_inline struct file *file_of(u32 number)
 	return file;
 }
 
-enum { O_DSYNC = 010000, RWF_DSYNC = 2, RWF_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000, S_IFREG = 0100000 };
+static always_inline u32 blkcg_of_task(void)
+{
+	struct css_set *cgroups = 0;
+	struct cgroup_subsys_state *css = 0;
+	int id = 0;
+	u64 at = __builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 1);
+	if (!__builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 0))
+		return 0;
+	read_current(cgroups, cgroups);
+	probe_read_kernel(&css, sizeof(css), (char *)&cgroups->subsys + at * sizeof(css));
+	if (css)
+		probe_read_kernel(&id, sizeof(id), &css->id);
+	return id;
+}
+
+enum { O_DSYNC = 010000, O_DIRECT_X86 = 040000, O_DIRECT_ARM64 = 0200000 };
+enum { RWF_DSYNC = 2, RWF_SYNC = 4, MS_SYNC = 4, S_IFMT = 0170000, S_IFBLK = 0060000, S_IFREG = 0100000 };
+
+static always_inline int is_x86(void)
+{
+	return HAS(((struct pt_regs___x86 *)0)->di);
+}
+
+static always_inline u32 number_of_untrusted(struct block_device *bdev)
+{
+	struct gendisk *disk = 0;
+	u32 major = 0, minor = 0;
+	probe_read_kernel(&disk, sizeof(disk), &bdev->bd_disk);
+	if (!disk)
+		return 0;
+	probe_read_kernel(&major, sizeof(major), &disk->major);
+	probe_read_kernel(&minor, sizeof(minor), &disk->first_minor);
+	return major << 20 | (minor & 0xfffff);
+}
+
+/* Completes `it` with the file that it is about. `flags` are those of a single write. Returns 0 if the call is not to be
+ * reported: a read or write of neither kind, or of another disk. */
+static always_inline int is_wanted(struct sync *it, struct file *file, u32 flags_of_write)
+{
+	struct inode *inode = 0, *of_device = 0;
+	struct address_space *mapping = 0;
+	struct super_block *sb = 0;
+	struct block_device *bdev = 0;
+	u32 flags = 0;
+	unsigned short mode = 0;
+	if (!file)
+		return 0;
+	probe_read_kernel(&flags, sizeof(flags), &file->f_flags);
+	if (it->call >= SYNC_CALLS) {
+		int is_write = it->call < READ_CALLS;
+		int is_durable = is_write && (flags & O_DSYNC || flags_of_write & (RWF_DSYNC | RWF_SYNC));
+		int is_direct = with_direct && flags & (is_x86() ? O_DIRECT_X86 : O_DIRECT_ARM64);
+		if (!is_durable && !is_direct)
+			return 0;
+		if (!is_durable)
+			it->call |= DIRECT;
+	}
+	probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
+	probe_read_kernel(&it->inode, sizeof(it->inode), &inode->i_ino);
+	probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
+	mode &= S_IFMT;
+	/* Pipes and terminals may be opened with these flags, too. */
+	if (it->call >= SYNC_CALLS && mode != S_IFREG && mode != S_IFBLK)
+		return 0;
+	if (mode == S_IFBLK) {
+		/* A block device is used directly: its inode belongs to no filesystem. */
+		probe_read_kernel(&mapping, sizeof(mapping), &file->f_mapping);
+		probe_read_kernel(&of_device, sizeof(of_device), &mapping->host);
+		bdev = (struct block_device *)((char *)of_device -
+					       __builtin_preserve_field_info(((struct bdev_inode *)0)->vfs_inode, 0));
+		bdev = of_device ? bdev : 0;
+	} else {
+		probe_read_kernel(&sb, sizeof(sb), &inode->i_sb);
+		probe_read_kernel(&bdev, sizeof(bdev), &sb->s_bdev);
+	}
+	if (bdev)
+		it->device = number_of_untrusted(bdev);
+	return !device || it->device == device;
+}
+
+static always_inline void stamp(struct sync *it)
+{
+	ask_who(&it->who);
+	it->blkcg = blkcg_of_task();
+	it->run_delay_ns = run_delay_ns();
+	it->start_ns = ktime_get_ns();
+}
 
 /* Remembers that a thread calls fsync or similar, or writes to a file that is synced after each write. */
 SEC("tp_btf/sys_enter")
 int call_begins(u64 *context)
 {
-	u32 call = context[1], which = CALLS;
-#pragma unroll
-	for (u32 at = 0; at < CALLS; at++)
-		which = call == calls[at] ? at : which;
-	if (which == CALLS)
+	u32 call = context[1];
+	if (call >= SYSTEM_CALLS || !calls[call])
 		return 0;
+	struct sync it = { .call = calls[call] - 1 };
 	struct pt_regs___x86 *x86 = (struct pt_regs___x86 *)context[0];
 	struct pt_regs___arm64 *arm64 = (struct pt_regs___arm64 *)context[0];
-	int is_x86 = HAS(((struct pt_regs___x86 *)0)->di);
-	u32 number = is_x86 ? x86->di : arm64->orig_x0, wanted = 0;
-	if (which == PWRITEV2)
-		wanted = is_x86 ? x86->r9 : arm64->regs[5];
-	struct file *file = file_of(number);
-	struct inode *inode = 0;
-	struct super_block *sb = 0;
-	struct block_device *bdev = 0;
-	struct gendisk *disk = 0;
-	struct sync it = { .call = which };
-	u32 flags = 0, major = 0, minor = 0;
-	unsigned short mode = 0;
-	if (!file)
-		return 0;
-	probe_read_kernel(&flags, sizeof(flags), &file->f_flags);
-	if (which >= SYNC_CALLS && !(flags & O_DSYNC) && !(wanted & (RWF_DSYNC | RWF_SYNC)))
-		return 0;
-	probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
-	probe_read_kernel(&it.inode, sizeof(it.inode), &inode->i_ino);
-	probe_read_kernel(&sb, sizeof(sb), &inode->i_sb);
-	probe_read_kernel(&bdev, sizeof(bdev), &sb->s_bdev);
-	if (bdev) {
-		probe_read_kernel(&disk, sizeof(disk), &bdev->bd_disk);
-		probe_read_kernel(&major, sizeof(major), &disk->major);
-		probe_read_kernel(&minor, sizeof(minor), &disk->first_minor);
-		it.device = major << 20 | (minor & 0xfffff);
+	u64 first = is_x86() ? x86->di : arm64->orig_x0;
+	u32 flags = 0;
+	if (it.call == MSYNC) {
+		/* The reader finds out which file is mapped there. */
+		it.inode = first;
+		if (!((is_x86() ? x86->dx : arm64->regs[2]) & MS_SYNC))
+			return 0;
+	} else if (it.call != SYNC_ALL) {
+		if (it.call == PWRITEV2)
+			flags = is_x86() ? x86->r9 : arm64->regs[5];
+		if (!is_wanted(&it, file_of(first), flags))
+			return 0;
 	}
-	probe_read_kernel(&mode, sizeof(mode), &inode->i_mode);
-	mode &= S_IFMT;
-	/* Pipes and terminals may be opened with O_SYNC, too. */
-	if (which >= SYNC_CALLS && mode != S_IFREG && mode != S_IFBLK)
-		return 0;
-	/* A block device is synced directly: its inode belongs to no filesystem. */
-	if (mode == S_IFBLK)
-		probe_read_kernel(&it.device, sizeof(it.device), &inode->i_rdev);
-	if (device && it.device != device)
-		return 0;
-	ask_who(&it.who);
+	stamp(&it);
 	u32 tid = it.who.tid;
-	it.run_delay_ns = run_delay_ns();
-	it.start_ns = ktime_get_ns();
 	map_update(&syncs, &tid, &it, ANY);
+	return 0;
+}
+
+/* What a program does with a call that has ended. */
+static always_inline void call_ended(struct sync *it, long result);
+
+SEC("tp_btf/sys_exit")
+int call_ends(u64 *context)
+{
+	u32 tid = get_current_pid_tgid();
+	struct sync *it = map_lookup(&syncs, &tid);
+	if (!it)
+		return 0;
+	call_ended(it, context[1]);
+	map_delete(&syncs, &tid);
+	return 0;
+}
+
+/* Operations of io_uring (linux/io_uring.h) and flags of its requests. */
+enum { RING_READV = 1, RING_WRITEV = 2, RING_FSYNC = 3, RING_READ_FIXED = 4, RING_WRITE_FIXED = 5,
+       RING_SYNC_FILE_RANGE = 8, RING_READ = 22, RING_WRITE = 23, HAS_REGISTERED_FILE = 1, FILE_POINTER = ~7ull };
+
+static always_inline u32 call_of_ring(u8 opcode)
+{
+	switch (opcode) {
+	case RING_FSYNC:
+		return FSYNC;
+	case RING_SYNC_FILE_RANGE:
+		return SYNC_FILE_RANGE;
+	case RING_WRITE:
+	case RING_WRITE_FIXED:
+	case RING_WRITEV:
+		return SYNC_CALLS;
+	case RING_READ:
+	case RING_READ_FIXED:
+	case RING_READV:
+		return READ_CALLS;
+	default:
+		return CALLS;
+	}
+}
+
+/* The file of a request that is being submitted. */
+static always_inline struct file *file_of_ring(struct io_kiocb *rq)
+{
+	u32 flags = 0, number = rq->cqe.fd;
+	u64 pointer = 0;
+	/* As wide as a word since 6.10; the flag is in the lower half. */
+	probe_read_kernel(&flags, sizeof(flags), &rq->flags);
+	if (!(flags & HAS_REGISTERED_FILE))
+		return file_of(number);
+	if (HAS(((struct io_file_table *)0)->data)) {
+		struct io_rsrc_data *data = &rq->ctx->file_table.data;
+		struct io_rsrc_node **nodes = data->nodes, *node = 0;
+		if (number < data->nr)
+			probe_read_kernel(&node, sizeof(node), &nodes[number]);
+		if (node)
+			probe_read_kernel(&pointer, sizeof(pointer), &node->file_ptr);
+	} else {
+		struct io_ring_ctx___old *ring = (struct io_ring_ctx___old *)rq->ctx;
+		struct io_fixed_file *files = ring->file_table.files;
+		if (number < ring->nr_user_files)
+			probe_read_kernel(&pointer, sizeof(pointer), &files[number].file_ptr);
+	}
+	return (struct file *)(pointer & FILE_POINTER);
+}
+
+/* A thread, or the kernel's thread for the ring, submits a request to io_uring (from 6.0 on). */
+SEC("tp_btf/io_uring_submit_req")
+int ring_begins(u64 *context)
+{
+	struct io_kiocb *rq = (struct io_kiocb *)context[0];
+	struct sync it = { .call = call_of_ring(rq->opcode), .is_of_ring = 1 };
+	if (it.call == CALLS || (it.call >= READ_CALLS && !with_direct))
+		return 0;
+	u64 key = (u64)rq;
+	u32 of_task = 0, flags = 0;
+	if (it.call >= SYNC_CALLS)
+		probe_read_kernel(&flags, sizeof(flags), &((struct io_rw *)rq)->flags);
+	if (!is_wanted(&it, file_of_ring(rq), flags))
+		return 0;
+	stamp(&it);
+	read_current(of_task, flags);
+	if (of_task & PF_IO_WORKER) {
+		struct task_struct *leader = 0;
+		read_current(leader, group_leader);
+		probe_read_kernel(it.who.comm, sizeof(it.who.comm), &leader->comm);
+	}
+	/* Another thread will wait for a processor. */
+	it.run_delay_ns = 0;
+	/* In a chain, it begins when the one before it ends. */
+	if (rq->ctx->submit_state.link.head)
+		it.start_ns = 0;
+	map_update(&ring_syncs, &key, &it, ANY);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int ring_ends(u64 *context)
+{
+	struct io_kiocb *rq = (struct io_kiocb *)context[1], *link = 0;
+	struct sync *it, *next;
+	u64 key = (u64)rq;
+	int result = 0;
+	if (!rq)
+		return 0;
+	probe_read_kernel(&link, sizeof(link), &rq->link);
+	it = map_lookup(&ring_syncs, &key);
+	if (it) {
+		probe_read_kernel(&result, sizeof(result), &rq->cqe.res);
+		if (it->start_ns)
+			call_ended(it, result);
+		map_delete(&ring_syncs, &key);
+	}
+	key = (u64)link;
+	next = link ? map_lookup(&ring_syncs, &key) : 0;
+	if (next)
+		next->start_ns = ktime_get_ns();
 	return 0;
 }
 

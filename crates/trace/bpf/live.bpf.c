@@ -387,23 +387,16 @@ int folio_dirtied(u64 *context)
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int call_ends(u64 *context)
+static always_inline void call_ended(struct sync *it, long result)
 {
-	u32 tid = get_current_pid_tgid();
-	struct sync *it = map_lookup(&syncs, &tid);
-	if (!it)
-		return 0;
 	u64 took = ktime_get_ns() - it->start_ns;
 	struct process *process = process_of(&it->who, it->device);
-	map_delete(&syncs, &tid);
 	if (!process)
-		return 0;
+		return;
 	__sync_fetch_and_add(&process->syncs, 1);
 	__sync_fetch_and_add(&process->sync_ns, took);
 	if (took > process->longest_sync_ns)
 		process->longest_sync_ns = took;
-	return 0;
 }
 
 /* Called by the reader for a part of the table: reports requests in flight since before a given time. The kernel skips

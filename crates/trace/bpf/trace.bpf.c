@@ -85,10 +85,13 @@ static always_inline void report(struct event *event)
 
 enum { ROOT = 1, OP_READ = 0, REQ_SYNC = 1 << 11 };
 
-/* Writeback threads also issue requests on behalf of a control group, but nobody waits for those writes. */
-static always_inline int is_waited_for(u32 flags)
+/* Whether a limit of its control group held a request back: a kernel worker issues it on behalf of the group. Writeback
+ * threads do so, too, for writes that nobody waits for; those workers are not bound to a processor (kworker/u4:1), while the
+ * limit's are (kworker/0:1). */
+static always_inline int is_released(u32 of_task, struct who *who, u32 blkcg, u32 flags)
 {
-	return (flags & OP_MASK) == OP_READ || flags & REQ_SYNC;
+	int is_waited_for = (flags & OP_MASK) == OP_READ || flags & REQ_SYNC;
+	return of_task & PF_WQ_WORKER && blkcg > ROOT && (is_waited_for || who->comm[8] != 'u');
 }
 
 /* What is known about a request from before its creation: since when a thread waited for it (for a free tag or wbt),
@@ -106,12 +109,11 @@ static always_inline void what_came_before(struct request *rq, struct on_its_way
 	if (HAS(((struct bio *)0)->bi_blkg) && bio->bi_blkg)
 		it->blkcg = bio->bi_blkg->blkcg->css.id;
 	u32 flags = rq->cmd_flags;
-	if (!(of_task & PF_WQ_WORKER) || it->blkcg <= ROOT || !is_waited_for(flags)) {
+	if (!is_released(of_task, &it->who, it->blkcg, flags)) {
 		if (asked && asked->bio == (u64)bio)
 			it->start_ns = asked->at_ns;
 		return;
 	}
-	/* A kernel thread issues it on behalf of a control group: the group's limit held it back. */
 	struct event event = {
 		.complete_ns = it->start_ns,
 		.sector = rq->__sector,
@@ -267,7 +269,7 @@ int bio_begins(u64 *context)
 		it.flags = (it.flags & ~OP_MASK) | OP_FLUSH;
 	it.issue_ns = ktime_get_ns();
 	map_update(&bios, &key, &it, ANY);
-	if (with_syncs && of_task & PF_WQ_WORKER && it.blkcg > ROOT && is_waited_for(it.flags)) {
+	if (with_syncs && is_released(of_task, &it.who, it.blkcg, it.flags)) {
 		struct event event = {
 			.complete_ns = it.issue_ns,
 			.sector = it.sector,
@@ -349,44 +351,21 @@ int folio_dirtied(u64 *context)
 	return 0;
 }
 
-static always_inline u32 blkcg_of_task(void)
+static always_inline void call_ended(struct sync *it, long result)
 {
-	struct css_set *cgroups = 0;
-	struct cgroup_subsys_state *css = 0;
-	int id = 0;
-	u64 at = __builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 1);
-	if (!__builtin_preserve_enum_value(*(enum cgroup_subsys_id *)io_cgrp_id, 0))
-		return 0;
-	read_current(cgroups, cgroups);
-	probe_read_kernel(&css, sizeof(css), (char *)&cgroups->subsys + at * sizeof(css));
-	if (css)
-		probe_read_kernel(&id, sizeof(id), &css->id);
-	return id;
-}
-
-SEC("tp_btf/sys_exit")
-int call_ends(u64 *context)
-{
-	u32 tid = get_current_pid_tgid();
-	struct sync *it = map_lookup(&syncs, &tid);
-	if (!it)
-		return 0;
-	long result = context[1];
 	u64 now = ktime_get_ns();
 	struct event event = {
 		.complete_ns = now,
-		.queue_ns = run_delay_ns() - it->run_delay_ns,
+		.queue_ns = it->is_of_ring ? 0 : run_delay_ns() - it->run_delay_ns,
 		.device_ns = now - it->start_ns,
 		.sector = it->inode,
-		.bytes = it->call >= SYNC_CALLS && result > 0 ? result : 0,
+		.bytes = (it->call & ~DIRECT) >= SYNC_CALLS && result > 0 ? result : 0,
 		.device = it->device,
 		.flags = it->call,
 		.error = result < 0 ? result : 0,
 		.kind = SYNC,
-		.blkcg = blkcg_of_task(),
+		.blkcg = it->blkcg,
 		.who = it->who,
 	};
 	report(&event);
-	map_delete(&syncs, &tid);
-	return 0;
 }

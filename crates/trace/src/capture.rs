@@ -9,7 +9,7 @@ use aya::programs::BtfTracePoint;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::program::{Device, attach, attach_start, load};
+use crate::program::{Device, attach, attach_calls, attach_start, load};
 use crate::tracefs::Tracefs;
 
 /// The object that `cargo xtask bpf` builds.
@@ -52,6 +52,17 @@ pub enum Of {
     Bios(Device),
 }
 
+/// Which system calls (and requests of io_uring) are recorded besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// None.
+    None,
+    /// Those that make files durable.
+    Syncs,
+    /// These, and direct reads and writes.
+    SyncsAndDirect,
+}
+
 /// Records the requests of one disk, or of all disks, until it is dropped.
 pub struct Capture {
     source: Source,
@@ -67,13 +78,13 @@ enum Source {
 }
 
 impl Capture {
-    /// Starts recording the requests of a disk; `with_syncs` adds what system calls wait for. Where the kernel allows no
-    /// BPF, requests (without syncs, and not of [`Of::Bios`]) come from tracefs.
+    /// Starts recording the requests of a disk, and what `calls` wait for. Where the kernel allows no BPF, requests (without
+    /// calls, and not of [`Of::Bios`]) come from tracefs.
     ///
     /// # Errors
     /// If the kernel or this user's privileges do not allow it; why it allows no BPF.
-    pub fn begin(of: Of, with_syncs: bool) -> Result<Self> {
-        let refused = match Bpf::begin(of, with_syncs) {
+    pub fn begin(of: Of, calls: Calls) -> Result<Self> {
+        let refused = match Bpf::begin(of, calls) {
             Ok((bpf, sees_start)) => return Ok(Self { source: Source::Bpf(Box::new(bpf)), sees_start }),
             Err(refused) => refused,
         };
@@ -82,7 +93,7 @@ impl Capture {
             Of::Requests(device) => Some(device),
             Of::Bios(_) => return Err(refused),
         };
-        if with_syncs {
+        if calls != Calls::None {
             return Err(refused);
         }
         let tracefs = Tracefs::begin(device).map_err(|_| refused)?;
@@ -135,15 +146,18 @@ struct Bpf {
 
 impl Bpf {
     /// Loads and attaches the programs; returns also whether the kernel reports when requests are created.
-    fn begin(of: Of, with_syncs: bool) -> Result<(Self, bool)> {
+    fn begin(of: Of, calls: Calls) -> Result<(Self, bool)> {
+        let with_syncs = calls != Calls::None;
         let (device, has_requests) = match of {
             Of::All => (None, true),
             Of::Requests(device) => (Some(device), true),
             Of::Bios(device) => (Some(device), false),
         };
-        let mut sizes = if with_syncs { Vec::new() } else { vec![("askers", 1), ("syncs", 1), ("writers", 1)] };
+        let mut sizes =
+            if with_syncs { Vec::new() } else { vec![("askers", 1), ("syncs", 1), ("ring_syncs", 1), ("writers", 1)] };
         sizes.push(if has_requests { ("bios", 1) } else { ("requests", 1) });
-        let (mut bpf, btf) = load(OBJECT, device, &[("with_syncs", with_syncs.into())], &sizes)?;
+        let switches = [("with_syncs", with_syncs.into()), ("with_direct", (calls == Calls::SyncsAndDirect).into())];
+        let (mut bpf, btf) = load(OBJECT, device, &switches, &sizes)?;
         let sees_start = if has_requests {
             attach(&mut bpf, &btf, COMPLETE, "block_rq_complete")?;
             attach(&mut bpf, &btf, ISSUE, "block_rq_issue")?;
@@ -159,8 +173,7 @@ impl Bpf {
             }
             // Optional: without it, nobody can be named as the cause of writeback.
             let _ = attach(&mut bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
-            attach(&mut bpf, &btf, "call_ends", "sys_exit")?;
-            attach(&mut bpf, &btf, "call_begins", "sys_enter")?;
+            attach_calls(&mut bpf, &btf)?;
         }
         let ring = bpf.take_map("events").context("the program has no ring")?;
         Ok((Self { bpf, ring: RingBuf::try_from(ring)? }, sees_start))

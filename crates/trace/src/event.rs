@@ -2,6 +2,8 @@
 
 use qd1_model::requests::{Asker, COMM, Request, Sync};
 
+use crate::program::call_name;
+
 /// Length of an event in the ring buffer, bytes: `struct event` of `bpf/trace.bpf.c`.
 const LENGTH: usize = 88;
 /// Values of an event's `kind`.
@@ -49,11 +51,6 @@ pub struct Dirtied {
     pub bytes: u32,
     /// Who changed it.
     pub asker: Asker,
-}
-
-/// Returns the name of a call by its index in the programs' list.
-pub(crate) fn call_name(place: u32) -> &'static str {
-    Sync::CALLS[(place as usize).min(Sync::CALLS.len() - 1)]
 }
 
 impl Event {

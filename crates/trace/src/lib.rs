@@ -18,7 +18,7 @@ mod program;
 mod split;
 mod tracefs;
 
-pub use capture::{Capture, Counts, Of};
+pub use capture::{Calls, Capture, Counts, Of};
 pub use entry::Entry;
 pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};

@@ -9,9 +9,8 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
 use aya::{Btf, Ebpf};
 
-use crate::event::call_name;
 use crate::latencies::{Latencies, Stage, WORDS};
-use crate::program::{Device, attach, attach_start, load};
+use crate::program::{Device, attach, attach_calls, attach_start, call_name, load};
 use qd1_model::requests::{Asker, COMM, Op, op_of, thread_name};
 
 /// The object that `cargo xtask bpf` builds.
@@ -59,10 +58,13 @@ pub struct SyncUnderWay {
     pub asker: Asker,
     /// How long it has taken so far, ns.
     pub age_ns: u64,
-    /// Name of the call; `write` for every call that writes.
+    /// Name of the call, as in a `Sync`.
     pub call: &'static str,
-    /// Major and minor number of the disk; zeros where the filesystem has several.
+    /// Major and minor number of the disk; zeros where the filesystem has several, or the call concerns all disks or memory
+    /// in which a file is mapped.
     pub device: (u32, u32),
+    /// Inode of the file; for msync, an address in the mapping.
+    pub inode: u64,
 }
 
 /// What a process has done on a disk since the capture began.
@@ -100,6 +102,9 @@ impl Process {
     }
 }
 
+/// A `struct sync`.
+type SyncWords = [u64; 9];
+
 /// Records latencies, and waits if requested, until it is dropped.
 pub struct Live {
     bpf: Ebpf,
@@ -127,7 +132,7 @@ impl Live {
         };
         let mut sizes = vec![("latencies", (room * OPS.len()) as u32)];
         if !with_waits {
-            sizes.extend([("processes", 1), ("syncs", 1), ("writers", 1)]);
+            sizes.extend([("processes", 1), ("syncs", 1), ("ring_syncs", 1), ("writers", 1)]);
         }
         let switches = [("with_waits", with_waits.into()), ("no_start", no_start.into())];
         let (mut bpf, btf) = load(OBJECT, only, &switches, &sizes)?;
@@ -146,8 +151,7 @@ impl Live {
             let scan: &mut RawTracePoint =
                 live.bpf.program_mut("scan").context("the object has no scan")?.try_into()?;
             scan.load().context("the kernel refused the program that finds old requests")?;
-            attach(&mut live.bpf, &btf, "call_ends", "sys_exit")?;
-            attach(&mut live.bpf, &btf, "call_begins", "sys_enter")?;
+            attach_calls(&mut live.bpf, &btf)?;
         }
         Ok(live)
     }
@@ -243,18 +247,23 @@ impl Live {
     /// # Errors
     /// If the BPF maps cannot be read.
     pub fn syncs(&self, now_ns: u64) -> Result<Vec<SyncUnderWay>> {
-        let map = self.bpf.map("syncs").context("the program has no syncs")?;
-        let map: HashMap<_, u32, [u64; 8]> = HashMap::try_from(map)?;
-        let of = |[start_ns, _, _, rest, cgroup, ids, name @ ..]: [u64; 8]| {
-            let ([call, device], [pid, tid]) = (halves(rest), halves(ids));
+        let map = |name: &str| self.bpf.map(name).context("the program has no syncs");
+        let of_threads: HashMap<_, u32, SyncWords> = HashMap::try_from(map("syncs")?)?;
+        let of_rings: HashMap<_, u64, SyncWords> = HashMap::try_from(map("ring_syncs")?)?;
+        let both = entries(&of_threads).into_values().chain(entries(&of_rings).into_values());
+        // One in a chain of io_uring has no start until the one before it has ended.
+        let begun = both.filter(|[start_ns, ..]| *start_ns > 0);
+        let of = |[start_ns, _, inode, what, _, cgroup, ids, name @ ..]: SyncWords| {
+            let ([call, device], [pid, tid]) = (halves(what), halves(ids));
             SyncUnderWay {
                 asker: Asker { pid, tid, comm: comm(name), cgroup, is_kernels: false },
                 age_ns: now_ns.saturating_sub(start_ns),
                 call: call_name(call),
                 device: (device >> 20, device & 0xf_ffff),
+                inode,
             }
         };
-        let mut all: Vec<SyncUnderWay> = entries(&map).into_values().map(of).collect();
+        let mut all: Vec<SyncUnderWay> = begun.map(of).collect();
         all.order_by_key(|sync| std::cmp::Reverse(sync.age_ns));
         Ok(all)
     }

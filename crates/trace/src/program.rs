@@ -5,6 +5,7 @@ use std::io::Read as _;
 use anyhow::{Context as _, Result};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
+use qd1_model::requests::Sync;
 use rustix::system::uname;
 
 /// First kernel in which tracepoints of requests and bios do not have the queue as their first argument.
@@ -14,18 +15,53 @@ const CHANGED: [(&str, &str, &str); 2] =
     [("rq_issue", "block_rq_issue", "rq_is_second"), ("bio_queued", "block_bio_queue", "bio_is_second")];
 /// First kernel that reports when a request is created.
 const START_SINCE: (u32, u32) = (6, 5);
-/// System calls that make files durable, followed by those that write: `calls` of the programs.
-const CALLS: [i64; 9] = [
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_sync_file_range,
-    libc::SYS_syncfs,
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_writev,
-    libc::SYS_pwritev,
-    libc::SYS_pwritev2,
+/// First kernel whose tracepoints of io_uring describe the request.
+const RING_SINCE: (u32, u32) = (6, 0);
+/// System calls and their names, in the order of the programs' numbers: those that make files durable, then those that
+/// write, then those that read. A call of the last two kinds is reported if it is durable, or bypasses the page cache.
+const CALLS: [(i64, &str); 16] = [
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_fdatasync, "fdatasync"),
+    (libc::SYS_sync_file_range, "sync_file_range"),
+    (libc::SYS_syncfs, "syncfs"),
+    (libc::SYS_msync, Sync::MSYNC),
+    (libc::SYS_sync, "sync"),
+    (libc::SYS_write, WRITE),
+    (libc::SYS_pwrite64, WRITE),
+    (libc::SYS_writev, WRITE),
+    (libc::SYS_pwritev, WRITE),
+    (libc::SYS_pwritev2, WRITE),
+    (libc::SYS_read, READ),
+    (libc::SYS_pread64, READ),
+    (libc::SYS_readv, READ),
+    (libc::SYS_preadv, READ),
+    (libc::SYS_preadv2, READ),
 ];
+const WRITE: &str = "write";
+const READ: &str = "read";
+/// Added to the number of a call that is reported because it bypasses the page cache: `DIRECT` of the programs.
+const DIRECT: u32 = 0x100;
+/// Numbers of system calls are smaller: `SYSTEM_CALLS` of the programs.
+const SYSTEM_CALLS: usize = 512;
+
+/// Returns the name of a call by the programs' number.
+pub(crate) fn call_name(number: u32) -> &'static str {
+    let name = CALLS.get((number & !DIRECT) as usize).map_or(WRITE, |(_, name)| *name);
+    match name {
+        READ => Sync::DIRECT_READ,
+        WRITE if number & DIRECT != 0 => Sync::DIRECT_WRITE,
+        name => name,
+    }
+}
+
+/// The programs' number of each system call, and one; 0 for those that are not reported.
+fn calls() -> [u8; SYSTEM_CALLS] {
+    let mut numbers = [0; SYSTEM_CALLS];
+    for (number, (call, _)) in (1..).zip(CALLS) {
+        numbers[call as usize] = number;
+    }
+    numbers
+}
 
 /// A disk by its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +110,7 @@ pub(crate) fn load(
     let is_older = kernel_version() < ALONE_SINCE;
     let older = if is_older { older_tracepoints(object, &btf)? } else { Vec::new() };
     let number = device.map_or(0, Device::number);
-    let calls = CALLS.map(|call| call as u32);
+    let calls = calls();
     let mut loader = EbpfLoader::new();
     loader.override_global("device", &number, true).override_global("calls", &calls, true);
     older.iter().for_each(|switch| _ = loader.override_global(switch, &1u32, true));
@@ -137,10 +173,40 @@ pub(crate) fn attach_start(bpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<bool
     }
 }
 
+/// Attaches the programs for syncs: to system calls and, where the kernel describes its requests, to io_uring.
+pub(crate) fn attach_calls(bpf: &mut Ebpf, btf: &Btf) -> Result<()> {
+    if kernel_version() >= RING_SINCE {
+        // Optional: io_uring may be missing. The tracepoint had another name before 6.3.
+        let _ = attach(bpf, btf, "ring_ends", "io_uring_complete")
+            .and_then(|()| attach(bpf, btf, "ring_begins", "io_uring_submit_req"))
+            .or_else(|_| attach(bpf, btf, "ring_begins", "io_uring_submit_sqe"));
+    }
+    attach(bpf, btf, "call_ends", "sys_exit")?;
+    attach(bpf, btf, "call_begins", "sys_enter")
+}
+
 /// Major and minor version of the running kernel; 0 if it cannot be parsed.
 fn kernel_version() -> (u32, u32) {
     let name = uname();
     let release = name.release().to_string_lossy().into_owned();
     let mut parts = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_has_a_name_that_files_have_too() {
+        for number in 0..CALLS.len() as u32 {
+            for name in [call_name(number), call_name(number | DIRECT)] {
+                assert!(Sync::CALLS.contains(&name), "{name}");
+            }
+        }
+        let numbers = [0, 4, 6, 6 | DIRECT, 11 | DIRECT, 15 | DIRECT];
+        let names = ["fsync", "msync", "write", "direct_write", "direct_read", "direct_read"];
+        assert_eq!(numbers.map(call_name), names);
+        assert_eq!(calls().iter().filter(|number| **number > 0).count(), CALLS.len());
+    }
 }

@@ -179,11 +179,23 @@ fn is_writeback(asker: &Asker) -> bool {
     asker.is_kernels && asker.name().starts_with("kworker/")
 }
 
-/// Whether the thread issued the request itself, or a kernel thread did after its control group's limit had released
-/// it.
+/// Whether the thread issued the request itself, a thread of its io_uring did, or a kernel thread did after its control
+/// group's limit had released it.
 fn is_own(request: &Request, sync: &Sync) -> bool {
     request.asker.tid == sync.asker.tid
-        || (sync.blkcg > ROOT && request.blkcg == sync.blkcg && is_writeback(&request.asker) && request.is_waited_for())
+        || (request.asker.pid == sync.asker.pid && is_of_ring(&request.asker))
+        || (sync.blkcg > ROOT && request.blkcg == sync.blkcg && is_released(request))
+}
+
+/// Whether a kernel thread issued it that a limit's release may have set to work. Workers that are not bound to a processor
+/// (`kworker/u4:1`) also write back what nobody waits for.
+fn is_released(request: &Request) -> bool {
+    is_writeback(&request.asker) && (request.is_waited_for() || !request.asker.comm.starts_with(b"kworker/u"))
+}
+
+/// Whether it is a thread that the kernel runs in a process for its io_uring.
+fn is_of_ring(asker: &Asker) -> bool {
+    asker.comm.starts_with(b"iou-wrk-") || asker.comm.starts_with(b"iou-sqp-")
 }
 
 /// The kernel's id of the root control group.

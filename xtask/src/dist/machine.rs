@@ -56,7 +56,7 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     let mut qemu = cmd::command("timeout");
     qemu.arg(SECONDS.to_string()).arg("qemu-system-aarch64");
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
-    qemu.args(["-machine", "virt", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024"]);
+    qemu.args(["-machine", "virt", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1024"]);
     qemu.arg("-kernel").arg(unpacked.kernel()).arg("-initrd").arg(&initramfs);
     qemu.args(["-append", "console=ttyAMA0 loglevel=4 panic=-1"]);
     qemu.arg("-drive").arg(format!("if=none,id=disk,format=raw,cache=unsafe,file={}", disk.display()));

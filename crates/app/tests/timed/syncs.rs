@@ -61,7 +61,11 @@ impl Ext4 {
     }
 
     fn syncs(&self, work: impl FnOnce()) -> Vec<Value> {
-        let objects = traced(self.mounted.disk.path(), &["--op", "sync", "--comm", "dd", "--min-lat", "5ms"], work);
+        self.syncs_of("dd", work)
+    }
+
+    fn syncs_of(&self, comm: &str, work: impl FnOnce()) -> Vec<Value> {
+        let objects = traced(self.mounted.disk.path(), &["--op", "sync", "--comm", comm, "--min-lat", "5ms"], work);
         objects.into_iter().filter(|object| object["type"] == "sync").collect()
     }
 }
@@ -83,7 +87,11 @@ fn dsync(dir: &Path, count: u64, mut dd: Command) {
 
 /// Only the syncs that are slow because of a limit, not because of the load of other tests.
 fn slow(syncs: Vec<Value>) -> Vec<Value> {
-    syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > 20_000_000).collect()
+    slow_at(syncs, 20_000_000)
+}
+
+fn slow_at(syncs: Vec<Value>, ns: u64) -> Vec<Value> {
+    syncs.into_iter().filter(|sync| sync["took_ns"].as_u64().unwrap() > ns).collect()
 }
 
 /// The share of these parts in a sync's time.
@@ -143,6 +151,31 @@ fn the_wait_for_a_control_groups_limit_is_shown_as_throttle() {
     assert_mostly(&slow(syncs), 8, &["throttle"]);
 }
 
+/// Regression: another thread ends a call of io_uring, and the wait was unknown.
+#[test]
+fn the_wait_for_a_limit_is_throttle_for_syncs_through_io_uring() {
+    or_skip!(io_uring_is_allowed());
+    let disk = or_skip!(Ext4::quick());
+    let group = or_skip!(Throttle::new("trace-ring", &disk.mounted.disk, &[("write_iops", 20)]));
+    let syncs = disk.syncs_of("fio", || {
+        let job = ["--rw=write", "--ioengine=io_uring", "--fsync=1", "--number_ios=40"];
+        fio(disk.path(), in_group(&group, "fio", &[]), &job);
+    });
+    assert_mostly(&slow(syncs), 8, &["throttle"]);
+}
+
+/// Regression: a limit that holds back writes which were begun before the sync, and are not marked as waited for.
+#[test]
+fn the_wait_for_a_limit_on_earlier_writes_is_throttle() {
+    let disk = or_skip!(Ext4::quick());
+    let group = or_skip!(Throttle::new("trace-early", &disk.mounted.disk, &[("write_iops", 20)]));
+    let syncs = disk.syncs_of("fio", || {
+        let early = ["--sync_file_range=write:4", "--fdatasync=16", "--number_ios=96", "--overwrite=1"];
+        fio(disk.path(), in_group(&group, "fio", &[]), &[&["--rw=randwrite", "--ioengine=psync"][..], &early].concat());
+    });
+    assert_mostly(&slow(syncs), 4, &["throttle"]);
+}
+
 /// Regression: a neighbour's flushes interrupted the wait, and nine tenths of it were shown as unknown.
 #[test]
 fn the_wait_for_a_limit_is_throttle_even_if_a_neighbour_syncs() {
@@ -171,12 +204,86 @@ fn each_call_that_syncs_is_shown() {
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
         // Without the flag, the write is not a sync.
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::empty()).unwrap();
+        // Of two mappings, one is of a file on another disk.
+        let elsewhere = tempfile::tempfile().unwrap();
+        elsewhere.set_len(4096).unwrap();
+        change_mapped(&elsewhere);
+        change_mapped(&File::options().read(true).write(true).open(&path).unwrap());
         rustix::fs::fsync(File::open(device).unwrap()).unwrap();
     });
     let syncs = objects.iter().filter(|object| object["type"] == "sync");
     let calls: Vec<&str> = syncs.map(|sync| sync["op"].as_str().unwrap()).collect();
     // The last one is of the disk itself.
-    assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "fsync"], "{objects:#?}");
+    assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "msync", "fsync"], "{objects:#?}");
+}
+
+/// Changes the first byte of a file in memory and makes it durable.
+fn change_mapped(file: &File) {
+    use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+    let (length, access) = (4096, ProtFlags::READ | ProtFlags::WRITE);
+    // SAFETY: the mapping is shared with nobody, used only here, and within the file.
+    unsafe {
+        let memory = mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0).unwrap();
+        memory.cast::<u8>().write_volatile(7);
+        // Without this flag, nothing is waited for.
+        msync(memory, length, MsyncFlags::ASYNC).unwrap();
+        msync(memory, length, MsyncFlags::SYNC).unwrap();
+        // The trace looks up the mapping when it reads the event.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        munmap(memory, length).unwrap();
+    }
+}
+
+/// Runs fio on a file of `dir` and returns its JSON.
+fn fio(dir: &Path, mut fio: Command, args: &[&str]) -> Value {
+    fio.args(["--name=job", "--size=8m", "--bs=4k", "--output-format=json", "--thread"]).args(args);
+    let output = fio.arg(format!("--directory={}", dir.display())).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Warnings come first.
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap()
+}
+
+fn io_uring_is_allowed() -> Result<(), String> {
+    match fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
+        Ok(text) if text.trim() != "0" => Err("io_uring is disabled".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn syncs_through_io_uring_are_shown() {
+    or_skip!(io_uring_is_allowed());
+    let disk = or_skip!(Ext4::quick());
+    for more in [&[][..], &["--registerfiles"], &["--registerfiles", "--sqthread_poll"]] {
+        let job = ["--rw=randwrite", "--ioengine=io_uring", "--iodepth=4", "--number_ios=100", "--fsync=5"];
+        let mut of_fio = Value::Null;
+        let objects = traced(disk.mounted.disk.path(), &["--op", "sync", "--comm", "fio"], || {
+            of_fio = fio(disk.path(), Command::new("fio"), &[&job[..], more].concat());
+        });
+        let of_fio = of_fio["jobs"][0]["sync"]["total_ios"].as_u64().unwrap();
+        let syncs = objects.iter().filter(|object| object["type"] == "sync" && object["op"] == "fsync");
+        assert!(of_fio >= 15, "fio synced {of_fio} times");
+        // Fio may sync once more at the end, by a system call.
+        let shown = syncs.count() as u64;
+        assert!((of_fio..=of_fio + 1).contains(&shown), "{shown} of {of_fio} with {more:?}");
+    }
+}
+
+#[test]
+fn direct_reads_are_shown_and_wait_for_the_device() {
+    let mut scenario = disk_with_flushes_of(100e3);
+    scenario.device.read = Service::log_normal(10e6, 0.1);
+    let disk = or_skip!(Ext4::simulated(scenario));
+    let mut of_fio = Value::Null;
+    let objects = traced(disk.mounted.disk.path(), &["--op", "direct", "--comm", "fio", "--min-size", "4k"], || {
+        let job = ["--rw=randread", "--ioengine=psync", "--direct=1", "--number_ios=100"];
+        of_fio = fio(disk.path(), Command::new("fio"), &job);
+    });
+    let reads: Vec<Value> = objects.into_iter().filter(|object| object["op"] == "direct_read").collect();
+    assert_eq!(reads.len() as u64, of_fio["jobs"][0]["read"]["total_ios"].as_u64().unwrap());
+    assert!(reads.iter().all(|read| read["bytes"] == 4096), "{reads:#?}");
+    assert_mostly(&slow_at(reads, 5_000_000), 90, &["data"]);
 }
 
 /// 48 threads share the four requests that the queue has; the device itself takes 10 ms for each.

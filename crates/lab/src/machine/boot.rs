@@ -132,8 +132,9 @@ fn power_on(scenarios: &[Scenario], scripts: &Scripts<'_>, machine: &Machine, di
 pub(super) fn without_disks(machine: &Machine, initramfs: &Path, port: &Path) -> Command {
     let mut qemu = cmd::command(QEMU);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
-    // An emulated processor runs anywhere; this checks behaviour, not speed.
-    qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);
+    // An emulated processor runs anywhere; this checks behaviour, not speed. One thread for both of them: with one each, QEMU
+    // 7.2 sometimes goes on running code that another processor has patched, such as a tracepoint.
+    qemu.args(["-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "Nehalem", "-smp", "2"]);
     qemu.args(["-m", &MEMORY_MIB.to_string()]);
     qemu.arg("-kernel").arg(machine.packages.kernel()).arg("-initrd").arg(initramfs);
     // The kernel would panic if the timer ticks of a busy host came too late for its check.

@@ -20,6 +20,8 @@ const COUNTED_MAX: usize = 1000;
 #[derive(Default)]
 pub(super) struct Answer {
     syncs: u64,
+    /// Direct reads and writes.
+    direct: u64,
     took_ns: u64,
     longest_ns: u64,
     parts_ns: HashMap<&'static str, u64>,
@@ -30,7 +32,7 @@ pub(super) struct Answer {
 impl Answer {
     /// Adds one sync.
     pub(super) fn count(&mut self, sync: &Sync, split: &Split) {
-        self.syncs += 1;
+        *(if sync.is_direct() { &mut self.direct } else { &mut self.syncs }) += 1;
         self.took_ns += sync.took_ns;
         self.longest_ns = self.longest_ns.max(sync.took_ns);
         for part in Part::ALL {
@@ -46,14 +48,20 @@ impl Answer {
         }
     }
 
-    /// Returns the summary as text; `None` if no sync was shown.
+    /// Returns the summary as text; `None` if neither was shown.
     pub(super) fn words(&self) -> Option<String> {
-        if self.syncs == 0 {
+        let named = |count: u64, name: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {name}")),
+            count => Some(format!("{} {name}s", thousands(count))),
+        };
+        let counts = [named(self.syncs, "sync"), named(self.direct, "direct call")];
+        let counts: Vec<String> = counts.into_iter().flatten().collect();
+        if counts.is_empty() {
             return None;
         }
-        let (count, s) = (thousands(self.syncs), if self.syncs == 1 { "" } else { "s" });
         let longest = format_ns(self.longest_ns as f64);
-        let mut text = format!("{count} sync{s} shown, the longest {longest}; they waited for");
+        let mut text = format!("{} shown, the longest {longest}; they waited for", counts.join(" and "));
         let mut parts: Vec<(&str, f64)> = Part::ALL
             .into_iter()
             .map(|part| (part.name(), self.parts_ns.get(part.name()).copied().unwrap_or(0)))

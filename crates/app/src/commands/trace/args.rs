@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use qd1_model::Bytes;
 use qd1_model::requests::{Asker, COMM, Op, Sync};
-use qd1_trace::Entry;
+use qd1_trace::{Calls, Entry};
 
+use super::tail::Bound;
 use crate::args::{Choice, DestinationArgs, choice, duration};
 
 pub(crate) const EXAMPLE: &str = "\
@@ -14,6 +15,7 @@ Examples:
   qd1 trace /var/lib/postgresql            every request to the disk below it
   qd1 trace vda --op flush --min-lat 10ms  slow flushes only
   qd1 trace vda --op sync --min-lat 10ms   why fsyncs are slow
+  qd1 trace vda --op direct --min-lat p99  the slowest direct reads and writes
   qd1 trace vda --slow 50ms                what happens around slow requests
   qd1 trace vda --runtime 10s --format csv > requests.csv
   qd1 trace vda --syscalls --runtime 60s --record vda.trace
@@ -44,7 +46,7 @@ pub(crate) struct TraceArgs {
     /// Show only these operations, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = choice(&OPS))]
     pub(super) op: Vec<Wanted>,
-    /// Also show syncs (fsync, fdatasync, O_DSYNC writes) and what each waited for
+    /// Also show syncs (fsync, fdatasync, msync, O_DSYNC writes) and what each waited for
     #[arg(long)]
     pub(super) syscalls: bool,
     /// Show only requests and syncs of this process
@@ -59,9 +61,10 @@ pub(crate) struct TraceArgs {
     /// Show only requests of at least this size
     #[arg(long, value_name = "SIZE")]
     pub(super) min_size: Option<Bytes>,
-    /// Show only requests (queue and device together) and syncs that took at least this long
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(super) min_lat: Option<u64>,
+    /// Show only what took at least this long (a request: queue and device together), or longer than, for example, the p99
+    /// of its kind so far
+    #[arg(long, value_name = "TIME|pN", value_parser = bound)]
+    pub(super) min_lat: Option<Bound>,
     /// Show everything from 2 s before to 2 s after each selected request or sync that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "min_lat")]
     pub(super) slow: Option<u64>,
@@ -126,16 +129,18 @@ pub(crate) struct SummaryArgs {
 pub(crate) enum Wanted {
     Requests(Op),
     Syncs,
+    Direct,
 }
 
 /// Values of `--op`: name, help text and value.
-const OPS: [Choice<Wanted>; 6] = [
+const OPS: [Choice<Wanted>; 7] = [
     ("read", "Reads", Wanted::Requests(Op::Read)),
     ("write", "Writes", Wanted::Requests(Op::Write)),
     ("flush", "Flushes of the device's cache", Wanted::Requests(Op::Flush)),
     ("discard", "Discards", Wanted::Requests(Op::Discard)),
     ("other", "Other requests", Wanted::Requests(Op::Other)),
     ("sync", "Calls that make files durable, shown as with --syscalls", Wanted::Syncs),
+    ("direct", "Direct reads and writes of programs (O_DIRECT), and what each waited for", Wanted::Direct),
 ];
 
 /// Output format.
@@ -154,6 +159,11 @@ const FORMATS: [Choice<Format>; 4] = [
     ("csv", "Comma-separated, with a header", Format::Csv),
     ("iolog", "fio's iolog, version 3: `fio --read_iolog` replays it", Format::Iolog),
 ];
+
+/// Parses a time or a percentile.
+fn bound(text: &str) -> Result<Bound, String> {
+    Bound::percentile(text).unwrap_or_else(|| duration(text).map(Bound::Ns))
+}
 
 /// The kernel keeps 15 bytes of a thread's name.
 fn thread_name(text: &str) -> Result<String, String> {
@@ -179,9 +189,11 @@ impl Filter<'_> {
         }
     }
 
-    /// Returns true if the sync should be shown; `--min-size` does not apply to syncs.
+    /// Returns true if the sync should be shown; `--min-size` only applies to direct reads and writes.
     pub(super) fn takes_sync(&self, sync: &Sync) -> bool {
-        self.takes_any(Wanted::Syncs, &sync.asker, sync.took_ns)
+        let is_large = !sync.is_direct() || self.args.min_size.is_none_or(|size| u64::from(sync.bytes) >= size.0);
+        let kind = if sync.is_direct() { Wanted::Direct } else { Wanted::Syncs };
+        is_large && self.takes_any(kind, &sync.asker, sync.took_ns)
     }
 
     fn takes_any(&self, kind: Wanted, asker: &Asker, took_ns: u64) -> bool {
@@ -190,7 +202,7 @@ impl Filter<'_> {
             && args.pid.is_none_or(|pid| pid == asker.pid)
             && args.comm.as_ref().is_none_or(|comm| asker.is_named(comm))
             && self.cgroup.is_none_or(|cgroup| cgroup == asker.cgroup)
-            && args.min_lat.is_none_or(|lat_ns| took_ns >= lat_ns)
+            && !matches!(args.min_lat, Some(Bound::Ns(lat_ns)) if took_ns < lat_ns)
     }
 }
 
@@ -200,8 +212,19 @@ impl TraceArgs {
         if self.json { Format::Ndjson } else { self.format }
     }
 
-    /// Returns true if syncs are shown.
+    /// Returns true if syncs, or direct reads and writes, are shown.
     pub(super) fn has_syncs(&self) -> bool {
-        self.syscalls || self.op.contains(&Wanted::Syncs)
+        self.calls() != Calls::None
+    }
+
+    /// Returns which system calls are shown.
+    pub(super) fn calls(&self) -> Calls {
+        if self.op.contains(&Wanted::Direct) {
+            Calls::SyncsAndDirect
+        } else if self.syscalls || self.op.contains(&Wanted::Syncs) {
+            Calls::Syncs
+        } else {
+            Calls::None
+        }
     }
 }

@@ -4,6 +4,7 @@ mod answer;
 mod args;
 mod columns;
 mod lines;
+mod mapped;
 mod play;
 mod recorder;
 mod shown;
@@ -11,6 +12,7 @@ mod sink;
 mod slow;
 mod summary;
 mod syncs;
+mod tail;
 
 pub(crate) use args::{EXAMPLE, TraceArgs};
 pub(crate) use columns::narrow;
@@ -35,6 +37,7 @@ use crate::signals::Signals;
 use crate::stream::has_hung_up;
 use args::{Filter, Format, TraceCommand, Wanted};
 use lines::Lines;
+use mapped::Mappings;
 use recorder::{Recorder, names_of};
 use shown::Shown;
 use sink::Sink;
@@ -53,8 +56,10 @@ pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode> {
 }
 
 fn capture(args: &TraceArgs) -> Result<ExitCode> {
-    if args.op == [Wanted::Syncs] && !args.json && args.format == Format::Iolog {
-        return Err(Problem::usage("--format iolog cannot hold syncs; omit --op sync or use --format csv").into());
+    let is_of_calls = |wanted: &Wanted| matches!(wanted, Wanted::Syncs | Wanted::Direct);
+    if !args.op.is_empty() && args.op.iter().all(is_of_calls) && !args.json && args.format == Format::Iolog {
+        let message = "--format iolog holds requests, not calls; omit --op sync and --op direct, or use --format csv";
+        return Err(Problem::usage(message).into());
     }
     if let Some(path) = args.target.as_deref().filter(|path| play::is_recorded(path)) {
         let shown = printable(&path.to_string_lossy()).into_owned();
@@ -71,7 +76,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let recorded = disk.as_ref().map_or(Of::All, |disk| disk.1);
     // Before the capture: the first requests may be completed before it is set up.
     let begin_ns = clock::now_ns();
-    let mut capture = Capture::begin(recorded, args.has_syncs()).map_err(|error| not_allowed(&error))?;
+    let mut capture = Capture::begin(recorded, args.calls()).map_err(|error| not_allowed(&error))?;
     let (sees_start, is_bpf) = (capture.sees_start(), capture.is_bpf());
     if !is_bpf && cgroup.is_some() {
         let message = "--cgroup needs BPF, which this kernel or container does not allow; omit it";
@@ -87,7 +92,17 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
             Sink::lines(lines, sees_start)
         }
     };
+    let numbers = match recorded {
+        Of::All => None,
+        Of::Requests(device) | Of::Bios(device) => Some((device.major, device.minor)),
+    };
+    let mut mappings = Mappings::new(&machine, numbers);
     let mut shown = Shown::new(Filter { args, cgroup }, sink);
+    let mut take = |event, shown: &mut Shown<'_>| {
+        if let Some(event) = mappings.complete(event) {
+            shown.take(event);
+        }
+    };
     if let Some(slow_ns) = args.slow.filter(|_| !args.quiet) {
         let slow = format_ns(slow_ns as f64);
         message::print(format_args!("qd1: waiting for requests of {of} that take {slow} or longer; Ctrl-C stops"));
@@ -96,7 +111,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let mut out = stdout.lock();
     loop {
         let read_ns = clock::now_ns();
-        let is_behind = capture.read(|event| shown.take(event));
+        let is_behind = capture.read(|event| take(event, &mut shown));
         let known_ns = shown.syncs.as_ref().filter(|_| is_behind).map_or(read_ns, Syncs::last_ns);
         let may_have_more = shown.explain(known_ns) || is_behind;
         let is_over = signals.stop().load(Ordering::Relaxed)
@@ -111,7 +126,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         }
     }
     let took_ns = clock::now_ns() - begin_ns;
-    let counts = capture.end(|event| shown.take(event))?;
+    let counts = capture.end(|event| take(event, &mut shown))?;
     while shown.explain(u64::MAX) && shown.sink.write_to(&mut out, clock::now_ns())? {}
     let unexplained = shown.syncs.as_ref().map_or(0, Syncs::unexplained);
     let Shown { sink, answer, around, count, .. } = shown;

@@ -1,11 +1,13 @@
 //! Chooses which requests and syncs are shown, up to a limit, and sums up the shown syncs.
 
+use qd1_model::requests::Sync;
 use qd1_trace::{Entry, Event, Syncs};
 
 use super::answer::Answer;
 use super::args::Filter;
 use super::sink::Sink;
 use super::slow::Around;
+use super::tail::{Bound, Tail};
 
 /// Most syncs analysed between two readings.
 const EXPLAINED_AT_ONCE: usize = 1000;
@@ -17,6 +19,8 @@ pub(super) struct Shown<'a> {
     /// Syncs and the events that explain them, if syncs were requested.
     pub(super) syncs: Option<Syncs>,
     pub(super) around: Option<Around>,
+    /// Selects by percentile, if that was requested.
+    tail: Option<Tail>,
     /// Requests and syncs that were shown.
     pub(super) count: u64,
     /// A summary of the shown syncs.
@@ -32,6 +36,10 @@ impl<'a> Shown<'a> {
             sink,
             syncs: args.has_syncs().then(Syncs::default),
             around: args.slow.map(Around::new),
+            tail: match args.min_lat {
+                Some(Bound::Quantile(quantile)) => Some(Tail::new(quantile)),
+                _ => None,
+            },
             count: 0,
             answer: Answer::default(),
         }
@@ -41,8 +49,9 @@ impl<'a> Shown<'a> {
     pub(super) fn take(&mut self, event: Event) {
         if let Some(syncs) = &mut self.syncs {
             // With --slow, any sync may have to be shown.
-            let (filter, all) = (&self.filter, self.around.is_some());
-            syncs.take(event, |sync| all || filter.takes_sync(sync));
+            let (filter, tail, all) = (&self.filter, &mut self.tail, self.around.is_some());
+            let mut is_in_tail = |sync: &Sync| tail.as_mut().is_none_or(|tail| tail.takes(sync.call, sync.took_ns));
+            syncs.take(event, |sync| all || filter.takes_sync(sync) && is_in_tail(sync));
         }
         if let Event::Request(request) = event {
             self.show(Entry::Request(request));
@@ -55,12 +64,25 @@ impl<'a> Shown<'a> {
             let next =
                 if self.is_full() { None } else { self.syncs.as_mut().and_then(|syncs| syncs.next_explained(now_ns)) };
             let Some((sync, split)) = next else { return false };
-            self.show(Entry::Sync(sync, Box::new(split)));
+            let entry = Entry::Sync(sync, Box::new(split));
+            let is_wanted = self.filter.takes(&entry);
+            self.present(entry, is_wanted);
         }
         true
     }
 
+    /// Takes a request, or an explained sync of a recording.
     pub(super) fn show(&mut self, item: Entry) {
+        let kind = match &item {
+            Entry::Request(request) => request.op().name(),
+            Entry::Sync(sync, _) => sync.call,
+        };
+        let (filter, tail) = (&self.filter, &mut self.tail);
+        let is_wanted = filter.takes(&item) && tail.as_mut().is_none_or(|tail| tail.takes(kind, item.total_ns()));
+        self.present(item, is_wanted);
+    }
+
+    fn present(&mut self, item: Entry, is_wanted: bool) {
         let (sink, count, most) = (&mut self.sink, &mut self.count, self.filter.args.count);
         let answer = &mut self.answer;
         let mut show = |item: &Entry| {
@@ -71,7 +93,6 @@ impl<'a> Shown<'a> {
                 }
             }
         };
-        let is_wanted = self.filter.takes(&item);
         match &mut self.around {
             Some(around) => around.take(item, is_wanted, show),
             None if is_wanted => show(&item),

@@ -282,6 +282,7 @@ fn sync(object: &Value) -> SyncReading {
         age_ns: whole(&object["age_ns"]),
         call: Sync::CALLS.into_iter().find(|call| object["call"] == *call).unwrap_or(OTHER_CALL),
         device: numbers(&object["disk"]),
+        inode: 0,
     };
     SyncReading { sync, waits_for: words(&object["waits_for"]) }
 }
@@ -404,7 +405,7 @@ mod tests {
                 asker,
             }],
             syncs: vec![SyncReading {
-                sync: SyncUnderWay { asker, age_ns: 600_000_000, call: "fdatasync", device: (8, 0) },
+                sync: SyncUnderWay { asker, age_ns: 600_000_000, call: "fdatasync", device: (8, 0), inode: 0 },
                 waits_for: "the journal's commit".to_owned(),
             }],
             unseen: String::new(),

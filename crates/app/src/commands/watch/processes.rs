@@ -203,7 +203,8 @@ mod tests {
     }
 
     fn pending(age_ns: u64) -> SyncUnderWay {
-        SyncUnderWay { asker: Asker { pid: 7, tid: 7, ..Asker::default() }, age_ns, call: "fsync", device: (8, 0) }
+        let asker = Asker { pid: 7, tid: 7, ..Asker::default() };
+        SyncUnderWay { asker, age_ns, call: "fsync", device: (8, 0), inode: 0 }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use anyhow::{Result, bail};
 use qd1_clock as clock;
-use qd1_model::requests::Op;
+use qd1_model::requests::{Op, Sync};
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
@@ -227,7 +227,7 @@ impl Watcher {
             let all = live.processes()?;
             syncs = live.syncs(at_ns)?;
             processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
-            syncs.retain(|sync| sync.age_ns >= LONG_NS);
+            syncs.retain_mut(|sync| sync.age_ns >= LONG_NS && self.is_shown_sync(sync));
         }
         if self.refused.is_some() || !self.no_waits.is_empty() {
             processes = self.accounts.take(clock::now_ns, || self.machine.process_io());
@@ -246,6 +246,18 @@ impl Watcher {
         let cgroups = self.cgroups.clone();
         let (unseen, no_waits) = (self.refused.clone().unwrap_or_default(), self.no_waits.clone());
         Ok(Reading { unix_time_s, now, rates, disks, processes, cgroups, requests, syncs, unseen, no_waits })
+    }
+
+    /// Completes an msync with the disk of its file, which the kernel's programs do not know; returns false if that is not
+    /// the disk that is watched.
+    fn is_shown_sync(&self, sync: &mut SyncUnderWay) -> bool {
+        if sync.call == Sync::MSYNC
+            && let Some(file) = self.machine.mapped_file(sync.asker.pid, sync.inode)
+        {
+            sync.device = file.device;
+        }
+        let only = self.disk.as_ref().and_then(|disk| self.queues.get(disk).copied().flatten());
+        only.is_none_or(|only| sync.device == (0, 0) || sync.device == (only.major, only.minor))
     }
 
     /// What a sync waits for. If it waits for requests, but its disk has none as old as that, and its control group may
