@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 pub mod activity;
+pub mod amazon;
 mod behind;
 mod block;
 mod cgroup;

@@ -57,7 +57,7 @@ impl Machine {
 
 /// The controller's directory: the device of a namespace, or the first controller of its subsystem where it has several
 /// paths.
-fn controller(block: &Block) -> Option<PathBuf> {
+pub(crate) fn controller(block: &Block) -> Option<PathBuf> {
     let device = block.dir.join("device").canonicalize().ok()?;
     let is_controller = |name: &str| {
         let number = name.strip_prefix("nvme").unwrap_or_default();
@@ -93,19 +93,27 @@ fn ask(path: &Path, nvme: &mut Nvme) {
 
 /// An admin command that reads.
 #[derive(Clone, Copy)]
-struct Command {
+pub(crate) struct Command {
     opcode: u8,
     namespace: u32,
     /// Command dword 10.
     dword10: u32,
+    /// 0: the kernel's own limit.
+    timeout_ms: u32,
 }
 
 impl Command {
     /// Identify (06h) with the structure "controller" (CNS 01h).
-    const IDENTIFY_CONTROLLER: Self = Self { opcode: 0x06, namespace: 0, dword10: 0x01 };
-    /// Get Log Page (02h), page 02h, of the whole controller; its length in dwords less one in the upper half.
-    const HEALTH: Self =
-        Self { opcode: 0x02, namespace: u32::MAX, dword10: 0x02 | ((HEALTH_BYTES as u32 / 4 - 1) << 16) };
+    const IDENTIFY_CONTROLLER: Self = Self { opcode: 0x06, namespace: 0, dword10: 0x01, timeout_ms: TIMEOUT_MS };
+    /// Page 02h of the whole controller.
+    const HEALTH: Self = Self { timeout_ms: TIMEOUT_MS, ..Self::log_page(0x02, HEALTH_BYTES, u32::MAX) };
+
+    /// Get Log Page (02h), with the page's length in dwords less one in the upper half. The kernel's own limit applies: at
+    /// the end of a shorter one it would reset a controller that is only slow.
+    pub(crate) const fn log_page(page: u8, bytes: usize, namespace: u32) -> Self {
+        let dword10 = page as u32 | ((bytes as u32 / 4 - 1) << 16);
+        Self { opcode: 0x02, namespace, dword10, timeout_ms: 0 }
+    }
 }
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.
@@ -136,14 +144,14 @@ const ADMIN: libc::c_ulong = 0xC000_0000 | (size_of::<Passthrough>() as libc::c_
 const TIMEOUT_MS: u32 = 1000;
 
 /// Fills `data` with the controller's answer; false where access is denied or it refuses.
-fn admin(file: &File, command: Command, data: &mut [u8]) -> bool {
+pub(crate) fn admin(file: &File, command: Command, data: &mut [u8]) -> bool {
     let mut passthrough = Passthrough {
         opcode: command.opcode,
         namespace: command.namespace,
         address: data.as_mut_ptr() as u64,
         data_bytes: data.len() as u32,
         dwords10_to_15: [command.dword10, 0, 0, 0, 0, 0],
-        timeout_ms: TIMEOUT_MS,
+        timeout_ms: command.timeout_ms,
         ..Passthrough::default()
     };
     // SAFETY: the structure is that of the kernel's header, and its address and length are those of `data`, which
@@ -207,6 +215,7 @@ mod tests {
     fn the_ioctl_has_the_number_of_the_kernels_header() {
         assert_eq!((size_of::<Passthrough>(), ADMIN), (72, 0xC048_4E41));
         assert_eq!(Command::HEALTH.dword10, 0x007F_0002);
+        assert_eq!(Command::log_page(0xD0, 4096, 1).dword10, 0x03FF_00D0);
     }
 
     #[test]
