@@ -1,9 +1,10 @@
-//! What a watch amounts to: a row for each disk and operation, and findings about waits, syncs and busy disks.
+//! What a watch amounts to: a row for each disk and operation, and findings about waits, syncs, limits and busy disks.
 
+use qd1_model::order::Order as _;
 use qd1_model::record::OtherUser;
-use qd1_model::record::watched::{LONG_SYNC_NS, LongWait, WatchedDisk, WatchedOp, WatchedProgram};
+use qd1_model::record::watched::{DiskLimit, LONG_SYNC_NS, LongWait, WatchedDisk, WatchedOp, WatchedProgram};
 use qd1_model::units::{Bytes, format_ns, format_span_ns};
-use qd1_model::watched::{Watched, WatchedRow};
+use qd1_model::watched::{Watched, WatchedLimits, WatchedRow};
 use qd1_model::{Finding, FindingId, Record, Severity, printable};
 
 use crate::detect::{base_finding, percent};
@@ -12,6 +13,10 @@ use crate::detect::{base_finding, percent};
 const CRITICAL_NS: u64 = 10_000_000_000;
 /// Share of the time from which a full disk is worth a finding.
 const FULL_SHARE: f64 = 0.25;
+/// Share of the observed time above a limit from which it is worth a finding, and a warning.
+const LIMITED_SHARES: [f64; 2] = [0.01, 0.1];
+/// Most disks whose limits are findings.
+const LIMITED_MAX: usize = 3;
 /// Programs that are named as those beside one that waited.
 const NAMED: usize = 2;
 /// A neighbour must have moved this share of the bytes to be named.
@@ -51,10 +56,16 @@ pub(crate) fn of(record: &Record) -> Option<Watched> {
         watched_ns: watch.watched_ns,
         unseen: watch.unseen.clone(),
         rows: watch.disks.iter().flat_map(|disk| disk.ops.iter().map(move |op| row(disk, op))).collect(),
+        limits: watch.disks.iter().filter_map(limits).collect(),
         programs: watch.programs.clone(),
         waits: watch.waits.clone(),
         waits_seen: watch.waits_seen,
     })
+}
+
+fn limits(disk: &WatchedDisk) -> Option<WatchedLimits> {
+    let limits = disk.limits.filter(|limits| limits.observed_ns > 0)?;
+    Some(WatchedLimits { disk: disk.name.clone(), limits })
 }
 
 /// Conclusions, the most important first.
@@ -62,6 +73,9 @@ pub(crate) fn findings(watched: &Watched, record: &Record) -> Vec<Finding> {
     let mut all = Vec::new();
     all.extend(waited(watched));
     all.extend(watched.programs.iter().filter_map(|program| syncs(program, watched.watched_ns)).take(3));
+    let mut limited: Vec<(f64, Finding)> = watched.limits.iter().filter_map(limited).collect();
+    limited.order_by(|(a, _), (b, _)| b.total_cmp(a));
+    all.extend(limited.into_iter().map(|(_, finding)| finding).take(LIMITED_MAX));
     all.extend(record.watched.iter().flat_map(|watch| &watch.disks).filter_map(full));
     if !watched.unseen.is_empty() {
         all.push(Finding {
@@ -179,6 +193,54 @@ fn did(other: &OtherUser) -> String {
     format!("{} ({who}) {}", printable(&other.comm), did.collect::<Vec<_>>().join(" and "))
 }
 
+/// The limit of a disk that demand was above for most of the time, and its share.
+fn limited(WatchedLimits { disk, limits }: &WatchedLimits) -> Option<(f64, Finding)> {
+    let [least, much] = LIMITED_SHARES;
+    // The volume's come first, so that they are named if shares are equal.
+    let (limit, share) = limits.shares().reduce(|most, next| if next.1 > most.1 { next } else { most })?;
+    if share < least {
+        return None;
+    }
+    let exceeded = limits.shares().filter(|(_, share)| *share > 0.0);
+    let exceeded: Vec<String> = exceeded.map(|(limit, share)| format!("{} {}", limit.name(), percent(share))).collect();
+    let is_instance_store = limits.instance_iops_ns.is_none();
+    let advice = match limit {
+        DiskLimit::InstanceIops | DiskLimit::InstanceThroughput => {
+            "The instance has this limit for all its EBS volumes together: an instance type with a higher one for EBS \
+             helps, a larger volume does not."
+        }
+        DiskLimit::VolumeIops | DiskLimit::VolumeThroughput if is_instance_store => {
+            "The limits of an instance store volume depend on the type of the instance: larger types have higher ones, \
+             or more volumes to spread the load over."
+        }
+        DiskLimit::VolumeIops => {
+            "Provision more IOPS for the volume, or send fewer and larger requests. For volume types whose limit \
+             depends on the size, a larger volume has a higher one."
+        }
+        DiskLimit::VolumeThroughput => {
+            "Provision more throughput for the volume. For volume types whose limit depends on the size, a larger \
+             volume has a higher one."
+        }
+    };
+    let severity = if share >= much { Severity::Warning } else { Severity::Info };
+    let finding = Finding {
+        title: format!(
+            "demand on {} was above its limit of {} for {} of the time",
+            printable(disk),
+            limit.name(),
+            percent(share)
+        ),
+        evidence: format!(
+            "time above limits, as the disk itself counts it: {} of the {} that its answers cover",
+            exceeded.join(", "),
+            format_span_ns(limits.observed_ns)
+        ),
+        advice: advice.to_owned(),
+        ..base_finding(FindingId::WatchedLimited, severity, 0.95)
+    };
+    Some((share, finding))
+}
+
 /// A disk that was in use all the time for a good part of the watch.
 fn full(disk: &WatchedDisk) -> Option<Finding> {
     if disk.full < FULL_SHARE {
@@ -201,6 +263,8 @@ fn full(disk: &WatchedDisk) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+
+    use qd1_model::record::watched::{DiskLimits, WatchRecord};
 
     use super::*;
 
@@ -264,5 +328,57 @@ mod tests {
         assert_eq!(a("fsync"), "an fsync");
         assert_eq!(a("write"), "a write");
         assert_eq!((word("tokio worker").as_str(), word("a';x").as_str()), ("'tokio worker'", "'a'\\'';x'"));
+    }
+
+    /// Watched for 60 s, with answers for 50 s.
+    fn ebs(volume_iops_ms: u64, instance_throughput_ms: u64) -> DiskLimits {
+        DiskLimits {
+            observed_ns: 50 * S,
+            volume_iops_ns: volume_iops_ms * 1_000_000,
+            volume_throughput_ns: 0,
+            instance_iops_ns: Some(0),
+            instance_throughput_ns: Some(instance_throughput_ms * 1_000_000),
+        }
+    }
+
+    fn of_limits(limits: &[DiskLimits]) -> Vec<Finding> {
+        let disk = |(at, limits): (usize, &DiskLimits)| WatchedDisk {
+            name: format!("nvme{at}n1"),
+            limits: Some(*limits),
+            ..WatchedDisk::default()
+        };
+        let disks = limits.iter().enumerate().map(disk).collect();
+        let watch = WatchRecord { watched_ns: 60 * S, disks, ..WatchRecord::default() };
+        let record = Record { watched: Some(watch), ..crate::testing::record() };
+        findings(&of(&record).unwrap(), &record)
+    }
+
+    #[test]
+    fn the_limit_that_held_a_disk_back_is_named_with_its_share_of_the_observed_time() {
+        let found = of_limits(&[ebs(21_500, 1_000)]);
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((found.id, found.severity), (FindingId::WatchedLimited, Severity::Warning));
+        assert_eq!(found.title, "demand on nvme0n1 was above its limit of volume IOPS for 43 % of the time");
+        assert_eq!(
+            found.evidence,
+            "time above limits, as the disk itself counts it: volume IOPS 43 %, instance throughput 2.0 % of the 50 s \
+             that its answers cover"
+        );
+        assert!(found.advice.starts_with("Provision more IOPS"), "{}", found.advice);
+        let of_instance = &of_limits(&[ebs(1_000, 4_000)])[0];
+        assert!(of_instance.title.contains("limit of instance throughput for 8.0 %"), "{}", of_instance.title);
+        assert!(of_instance.severity == Severity::Info && of_instance.advice.contains("a larger volume does not"));
+        let store = DiskLimits { instance_iops_ns: None, instance_throughput_ns: None, ..ebs(21_500, 0) };
+        assert!(of_limits(&[store])[0].advice.contains("the type of the instance"));
+    }
+
+    #[test]
+    fn a_limit_is_a_finding_only_if_it_was_seen_to_matter() {
+        assert_eq!(of_limits(&[ebs(400, 0)]), [], "less than a hundredth of the time");
+        let unseen = DiskLimits { observed_ns: 0, ..ebs(21_500, 0) };
+        assert_eq!(of_limits(&[unseen]), [], "no answer covers any time");
+        let many = of_limits(&[ebs(1_000, 0), ebs(2_000, 0), ebs(30_000, 0), ebs(3_000, 0)]);
+        let titles: Vec<&str> = many.iter().map(|found| &found.title[10..17]).collect();
+        assert_eq!(titles, ["nvme2n1", "nvme3n1", "nvme1n1"], "the worst first, and not all");
     }
 }

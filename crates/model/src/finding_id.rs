@@ -84,7 +84,7 @@ findings! {
     ThrottledCgroup in "throttled_cgroup" { ThrottledCgroup: "throttled_cgroup" }
     UnwrittenExtents in "unwritten_extents" { UnwrittenExtentsEncoded: "unwritten_extents.encoded", UnwrittenExtentsMissing: "unwritten_extents.missing" }
     UnwrittenReads in "unwritten_reads" { UnwrittenReads: "unwritten_reads" }
-    Watched in "watched" { WatchedBusy: "watched.busy", WatchedSyncs: "watched.syncs", WatchedUnseen: "watched.unseen", WatchedWaited: "watched.waited" }
+    Watched in "watched" { WatchedBusy: "watched.busy", WatchedLimited: "watched.limited", WatchedSyncs: "watched.syncs", WatchedUnseen: "watched.unseen", WatchedWaited: "watched.waited" }
     WithoutRamp in "without_ramp" { WithoutRamp: "without_ramp" }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::op::OpClass;
-use crate::record::watched::{LongWait, WatchedProgram};
+use crate::record::watched::{DiskLimits, LongWait, WatchedProgram};
 use crate::units::Bytes;
 
 /// A watch.
@@ -17,12 +17,25 @@ pub struct Watched {
     pub unseen: String,
     /// A row for each disk in use and each kind of its operations, the busiest disk first.
     pub rows: Vec<WatchedRow>,
+    /// For how long demand was above the limits of each disk that counts this, the busiest disk first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<WatchedLimits>,
     /// Programs that used them: first those that waited longest for their syncs, then those that moved most bytes.
     pub programs: Vec<WatchedProgram>,
     /// Requests and syncs that took 0.5 s or longer, longest first, as far as they are recorded.
     pub waits: Vec<LongWait>,
     /// How many there were.
     pub waits_seen: u64,
+}
+
+/// The limits of a cloud's disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedLimits {
+    /// The disk.
+    pub disk: String,
+    /// For how long demand was above them.
+    #[serde(flatten)]
+    pub limits: DiskLimits,
 }
 
 /// One kind of operation of a disk.

@@ -1,11 +1,11 @@
 //! What Amazon's NVMe devices count: for how long demand was above what a volume or its instance allows.
 //!
 //! EBS volumes and instance store volumes of Nitro instances answer Get Log Page D0h with a page of their own, as root.
-//! The layout is that of `ebsnvme` in Amazon's `amazon-ec2-utils` (`nvme_get_amzn_stats_logpage`), of the plugin `amzn` of
-//! nvme-cli (`amzn_latency_log_page_base`) and of the CloudWatch agent (`receiver/awsnvmereceiver`), which agree on page,
-//! magic numbers and offsets. The counters' meaning is documented in "Amazon EBS detailed performance statistics" and
-//! "Detailed performance statistics for Amazon EC2 instance store volumes". No such device was at hand: nothing here has
-//! been tried on one.
+//! Its layout is that of `ebsnvme` in Amazon's `amazon-ec2-utils` (`nvme_get_amzn_stats_logpage`), of nvme-cli's plugin
+//! `amzn` (`amzn_latency_log_page_base`) and of the CloudWatch agent (`receiver/awsnvmereceiver`), which agree on page,
+//! magic numbers and offsets. The counters' meaning is documented in the user guides, in "Amazon EBS detailed
+//! performance statistics" and "Detailed performance statistics for Amazon EC2 instance store volumes". No such device
+//! was at hand: nothing here has been tried on one.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Kind {
 pub struct Exceeded {
     /// The volume's own limits: IOPS and throughput.
     pub volume_us: [u64; 2],
-    /// Those of the instance for all its EBS volumes together; `None` for an instance store volume.
+    /// What the instance allows for EBS: IOPS and throughput; `None` for an instance store volume.
     pub instance_us: Option<[u64; 2]>,
 }
 
@@ -77,8 +77,8 @@ impl Machine {
 }
 
 impl AmazonDevice {
-    /// Asks the device; `None` if this user may not, or it does not answer as documented. A device that hangs takes as long
-    /// as the kernel's limit for such commands (60 s, if it was not changed).
+    /// Asks the device; `None` if this user may not, or it does not answer as documented. A device that hangs takes as
+    /// long as the kernel's limit for such commands (60 s, if it was not changed).
     #[must_use]
     pub fn exceeded(&self) -> Option<Exceeded> {
         let file = File::open(&self.node).ok()?;
@@ -89,8 +89,8 @@ impl AmazonDevice {
 }
 
 /// The page begins with its magic number and a version, 32 bits each. Counters of 64 bits follow: operations, bytes and
-/// time of reads and writes, then those above the volume's IOPS (56) and throughput (64), and the instance's (72, 80). An
-/// instance store volume counts what is above its own limits in the last two.
+/// time of reads and writes, then the time above the volume's IOPS (56) and throughput (64), and above the instance's
+/// (72, 80). An instance store volume counts the time above its own limits in the last two.
 fn parse(kind: Kind, page: &[u8]) -> Option<Exceeded> {
     let magic = u32::from_le_bytes(*page.first_chunk()?);
     if magic != kind.magic() {

@@ -108,8 +108,8 @@ impl Command {
     /// Page 02h of the whole controller.
     const HEALTH: Self = Self { timeout_ms: TIMEOUT_MS, ..Self::log_page(0x02, HEALTH_BYTES, u32::MAX) };
 
-    /// Get Log Page (02h), with the page's length in dwords less one in the upper half. The kernel's own limit applies: at
-    /// the end of a shorter one it would reset a controller that is only slow.
+    /// Get Log Page (02h), with the page's length in dwords less one in the upper half. The kernel's own limit applies:
+    /// at the end of a shorter one it would reset a controller that is only slow.
     pub(crate) const fn log_page(page: u8, bytes: usize, namespace: u32) -> Self {
         let dword10 = page as u32 | ((bytes as u32 / 4 - 1) << 16);
         Self { opcode: 0x02, namespace, dword10, timeout_ms: 0 }

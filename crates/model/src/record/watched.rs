@@ -45,6 +45,83 @@ pub struct WatchedDisk {
     pub busy: f64,
     /// Share of the time that belongs to readings in which this share was 0.95 or more, 0..1.
     pub full: f64,
+    /// For how long demand was above its limits; absent if the disk does not count that, or did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<DiskLimits>,
+}
+
+/// For how long demand was above the limits of a cloud's disk, as the disk itself counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskLimits {
+    /// Time that the answers of the disk cover, ns; the rest was not seen.
+    pub observed_ns: u64,
+    /// Above the IOPS of the volume, ns.
+    pub volume_iops_ns: u64,
+    /// Above the throughput of the volume, ns.
+    pub volume_throughput_ns: u64,
+    /// Above the IOPS that the instance allows for such volumes, ns; absent, like the next, if that is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_iops_ns: Option<u64>,
+    /// Above the throughput that the instance allows for such volumes, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_throughput_ns: Option<u64>,
+}
+
+/// A limit of a cloud's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskLimit {
+    /// Requests per second of the volume.
+    VolumeIops,
+    /// Bytes per second of the volume.
+    VolumeThroughput,
+    /// Requests per second that the instance allows.
+    InstanceIops,
+    /// Bytes per second that the instance allows.
+    InstanceThroughput,
+}
+
+impl DiskLimit {
+    /// Returns its name: `volume IOPS`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VolumeIops => "volume IOPS",
+            Self::VolumeThroughput => "volume throughput",
+            Self::InstanceIops => "instance IOPS",
+            Self::InstanceThroughput => "instance throughput",
+        }
+    }
+}
+
+impl DiskLimits {
+    /// Returns the limits that the disk has, with the share of the observed time above each, 0..1.
+    pub fn shares(&self) -> impl Iterator<Item = (DiskLimit, f64)> {
+        let all = [
+            (DiskLimit::VolumeIops, Some(self.volume_iops_ns)),
+            (DiskLimit::VolumeThroughput, Some(self.volume_throughput_ns)),
+            (DiskLimit::InstanceIops, self.instance_iops_ns),
+            (DiskLimit::InstanceThroughput, self.instance_throughput_ns),
+        ];
+        let observed_ns = self.observed_ns.max(1) as f64;
+        // The device's clock is not ours, and it may count in steps.
+        all.into_iter().filter_map(move |(limit, ns)| Some((limit, (ns? as f64 / observed_ns).min(1.0))))
+    }
+
+    /// Returns the sum of two times of the same disk.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        let both = |mine: Option<u64>, more: Option<u64>| match (mine, more) {
+            (Some(mine), Some(more)) => Some(mine.saturating_add(more)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            observed_ns: self.observed_ns.saturating_add(more.observed_ns),
+            volume_iops_ns: self.volume_iops_ns.saturating_add(more.volume_iops_ns),
+            volume_throughput_ns: self.volume_throughput_ns.saturating_add(more.volume_throughput_ns),
+            instance_iops_ns: both(self.instance_iops_ns, more.instance_iops_ns),
+            instance_throughput_ns: both(self.instance_throughput_ns, more.instance_throughput_ns),
+        }
+    }
 }
 
 /// One kind of operation of a disk.

@@ -10,9 +10,9 @@ use qd1_model::plan::sweep::SweepPlan;
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
 use qd1_model::record::OtherUser;
 use qd1_model::record::program::{AppRecord, AppUnit};
-use qd1_model::record::watched::{LongWait, WatchedProgram};
+use qd1_model::record::watched::{DiskLimits, LongWait, WatchedProgram};
 use qd1_model::sweep::{Bend, BendState, Curve, Surface};
-use qd1_model::watched::{Watched, WatchedRow};
+use qd1_model::watched::{Watched, WatchedLimits, WatchedRow};
 use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Subject};
 
 use super::{bonnie, fast_nvme, meta, over_a_day, slow_vps, sync};
@@ -148,9 +148,16 @@ fn watched() -> Report {
         pid: 77,
         place: "for the journal's commit".to_owned(),
     };
+    let limits = DiskLimits {
+        observed_ns: 50_000_000_000,
+        volume_iops_ns: 21_500_000_000,
+        instance_iops_ns: Some(0),
+        ..DiskLimits::default()
+    };
     let watched = Watched {
         watched_ns: 60_000_000_000,
         rows: vec![row],
+        limits: vec![WatchedLimits { disk: "sda".to_owned(), limits }],
         programs: vec![program],
         waits: vec![wait],
         waits_seen: 1,

@@ -1,8 +1,8 @@
 //! A watch for people: disks with their latencies, the programs that used them, and what took long.
 
-use qd1_model::record::watched::{LongWait, WatchedProgram};
+use qd1_model::record::watched::{DiskLimit, LongWait, WatchedProgram};
 use qd1_model::units::{format_count, format_ns, format_span_ns};
-use qd1_model::watched::{Watched, WatchedRow};
+use qd1_model::watched::{Watched, WatchedLimits, WatchedRow};
 use qd1_model::{Report, printable};
 
 use crate::page::Page;
@@ -13,6 +13,8 @@ use crate::words;
 const DISK_TITLES: [&str; 9] = ["disk", "operation", "/s", "await", "p50", "p99", "p99.9", "max", "busy"];
 const PROGRAM_TITLES: [&str; 8] = ["program", "disk", "sync wait", "longest", "changed", "written", "read", "syncs"];
 const WAIT_TITLES: [&str; 5] = ["at least", "what", "disk", "who", "where"];
+const LIMIT_TITLES: [&str; 6] =
+    ["disk", "volume IOPS", "volume throughput", "instance IOPS", "instance throughput", "observed"];
 const CSV: &str = "run,disk,operation,per_second,bytes,await_ns,lat_p50_ns,lat_p99_ns,lat_p999_ns,lat_max_ns,busy\n";
 /// Programs and waits on the first screen, and in the whole report.
 const FEW: usize = 3;
@@ -51,6 +53,15 @@ impl Section for Seen<'_> {
             "await: mean time in the queue and the device, like iostat's; p50 to max: latencies; busy: iostat's \
                  %util.",
         );
+        if !self.watched.limits.is_empty() {
+            page.heading("Time above the limits of the cloud");
+            compact(page, &LIMIT_TITLES, &limits(self.watched));
+            page.prose(
+                2,
+                "share of the observed time in which demand was above each limit, as the disk itself counts it; \
+                 observed: the time that its answers cover.",
+            );
+        }
         if !self.watched.programs.is_empty() {
             page.heading("Programs");
             compact(page, &PROGRAM_TITLES, &programs(self.watched, MANY));
@@ -72,6 +83,7 @@ impl Section for Seen<'_> {
 
     fn markdown(&self, text: &mut String) {
         table(text, "Disks", &DISK_TITLES, &disks(self.watched));
+        table(text, "Time above the limits of the cloud", &LIMIT_TITLES, &limits(self.watched));
         table(text, "Programs", &PROGRAM_TITLES, &programs(self.watched, MANY));
         table(text, "What took 0.5 s or longer", &WAIT_TITLES, &waits(self.watched, MANY));
     }
@@ -99,6 +111,7 @@ impl Section for Seen<'_> {
 
     fn lines(&self, lines: &mut Lines<'_>) {
         lines.all("watched", &self.watched.rows);
+        lines.all("watched_limits", &self.watched.limits);
         lines.all("watched_program", &self.watched.programs);
         lines.all("long_wait", &self.watched.waits);
     }
@@ -205,6 +218,24 @@ fn disks(watched: &Watched) -> Vec<Vec<String>> {
     watched.rows.iter().map(row).collect()
 }
 
+fn limits(watched: &Watched) -> Vec<Vec<String>> {
+    let row = |WatchedLimits { disk, limits }: &WatchedLimits| {
+        let share = |limit: DiskLimit| {
+            let share = limits.shares().find(|(of, _)| *of == limit);
+            share.map_or_else(|| "-".to_owned(), |(_, share)| format!("{:.1} %", 100.0 * share))
+        };
+        vec![
+            printable(disk).into_owned(),
+            share(DiskLimit::VolumeIops),
+            share(DiskLimit::VolumeThroughput),
+            share(DiskLimit::InstanceIops),
+            share(DiskLimit::InstanceThroughput),
+            format_span_ns(limits.observed_ns),
+        ]
+    };
+    watched.limits.iter().map(row).collect()
+}
+
 fn programs(watched: &Watched, most: usize) -> Vec<Vec<String>> {
     let row = |of: &WatchedProgram| {
         let more = if of.processes > 1 { format!(" +{}", of.processes - 1) } else { String::new() };
@@ -236,4 +267,24 @@ fn waits(watched: &Watched, most: usize) -> Vec<Vec<String>> {
         ]
     };
     watched.waits.iter().take(most).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::samples;
+    use crate::{Format, Style, render};
+
+    #[test]
+    fn limits_are_shares_of_the_observed_time_and_those_that_are_not_counted_have_none() {
+        let kinds = samples::kinds();
+        let (_, report, ..) = kinds.iter().find(|(name, ..)| *name == "watched").unwrap();
+        let text = |format| render(report, format, &Style::plain(100));
+        let row = "| sda | 43.0 % | 0.0 % | 0.0 % | - | 50 s |";
+        assert!(text(Format::Markdown).contains(row), "{}", text(Format::Markdown));
+        let human = text(Format::Human);
+        assert!(human.contains("Time above the limits of the cloud") && human.contains("43.0 %"), "{human}");
+        let lines = text(Format::Ndjson);
+        let line = lines.lines().find(|line| line.contains("\"watched_limits\"")).unwrap();
+        assert!(line.contains("\"disk\":\"sda\"") && line.contains("\"volume_iops_ns\":21500000000"), "{line}");
+    }
 }

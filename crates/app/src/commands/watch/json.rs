@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
+use qd1_model::record::watched::DiskLimits;
 use qd1_model::requests::{Asker, COMM, Op, Sync, comm_of};
 use qd1_model::{SCHEMA_VERSION, printable_output};
 use qd1_probe::activity::{Activity, CpuShares, DiskRates, MemoryUse, PagingRates, Rates, RequestRates};
@@ -72,7 +73,7 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_waits: bool) {
     text.push('\n');
 }
 
-fn of_disk(DiskReading { rates: disk, numbers, has_queue, latencies }: &DiskReading) -> Value {
+fn of_disk(DiskReading { rates: disk, numbers, has_queue, latencies, limits }: &DiskReading) -> Value {
     let mut object = Map::new();
     object.insert("disk_device".to_owned(), disk.name.clone().into());
     object.insert("numbers".to_owned(), json!(numbers));
@@ -94,6 +95,9 @@ fn of_disk(DiskReading { rates: disk, numbers, has_queue, latencies }: &DiskRead
     if let Some(latencies) = latencies {
         let by_op = latencies.iter().map(|(op, latencies)| (op.name().to_owned(), of_latencies(latencies)));
         object.insert("latency".to_owned(), Value::Object(by_op.collect()));
+    }
+    if let Some(limits) = limits {
+        object.insert("limits".to_owned(), json!(limits));
     }
     Value::Object(object)
 }
@@ -232,6 +236,18 @@ fn disk(object: &Value) -> DiskReading {
         numbers: object["numbers"].is_array().then(|| numbers(&object["numbers"])),
         has_queue: object["has_queue"].as_bool().unwrap_or(true),
         latencies,
+        limits: object["limits"].is_object().then(|| limits(&object["limits"])),
+    }
+}
+
+fn limits(object: &Value) -> DiskLimits {
+    let of_instance = |value: &Value| value.is_u64().then(|| whole(value));
+    DiskLimits {
+        observed_ns: whole(&object["observed_ns"]),
+        volume_iops_ns: whole(&object["volume_iops_ns"]),
+        volume_throughput_ns: whole(&object["volume_throughput_ns"]),
+        instance_iops_ns: of_instance(&object["instance_iops_ns"]),
+        instance_throughput_ns: of_instance(&object["instance_throughput_ns"]),
     }
 }
 
@@ -387,6 +403,13 @@ mod tests {
                 numbers: Some((8, 0)),
                 has_queue: true,
                 latencies: Some(vec![(Op::Read, latencies)]),
+                limits: Some(DiskLimits {
+                    observed_ns: 2_000_000_000,
+                    volume_iops_ns: 860_000_000,
+                    volume_throughput_ns: 7,
+                    instance_iops_ns: Some(0),
+                    instance_throughput_ns: Some(40_000_000),
+                }),
             }],
             processes: vec![ProcessReading {
                 process,
@@ -419,6 +442,11 @@ mod tests {
         push(&mut text, &reading(), true);
         let again = parse(text.as_bytes()).unwrap();
         assert_eq!(again, reading());
+        let (mut store, mut text) = (reading(), String::new());
+        let limits = store.disks[0].limits.as_mut().unwrap();
+        (limits.instance_iops_ns, limits.instance_throughput_ns) = (None, None);
+        push(&mut text, &store, true);
+        assert_eq!(parse(text.as_bytes()).unwrap(), store, "limits that a disk has not are absent");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod args;
 mod batch;
 mod ending;
 mod json;
+mod limits;
 mod processes;
 mod reading;
 mod recording;

@@ -6,12 +6,14 @@ use std::rc::Rc;
 
 use anyhow::{Result, bail};
 use qd1_clock as clock;
+use qd1_model::record::watched::DiskLimits;
 use qd1_model::requests::{Op, Sync};
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
 use qd1_trace::{Device, Disks, InFlight, Latencies, Live, SyncUnderWay};
 
+use super::limits::Limits;
 use super::processes::{Accounts, ProcessReading, Processes};
 use crate::bpf::refusal;
 
@@ -62,6 +64,8 @@ pub(super) struct DiskReading {
     pub(super) has_queue: bool,
     /// By operation; `None` if they are not recorded.
     pub(super) latencies: Option<Vec<(Op, Latencies)>>,
+    /// For how long demand was above its limits; `None` if it does not count that, or did not answer in this interval.
+    pub(super) limits: Option<DiskLimits>,
 }
 
 /// Which BPF programs to load.
@@ -91,6 +95,7 @@ pub(super) struct Watcher {
     no_start: bool,
     before: Option<Activity>,
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
+    limits: Limits,
     processes: Processes,
     accounts: Accounts,
     cgroups: Rc<HashMap<u64, String>>,
@@ -115,6 +120,7 @@ impl Watcher {
             no_start: false,
             before: None,
             latencies: HashMap::new(),
+            limits: Limits::default(),
             processes: Processes::default(),
             accounts: Accounts::default(),
             cgroups: Rc::default(),
@@ -213,7 +219,8 @@ impl Watcher {
             let queue = self.queue(&rates.name);
             let numbers = queue.map(|queue| (queue.major, queue.minor));
             let has_queue = queue.is_none_or(|queue| queue.has_requests);
-            disks.push(DiskReading { rates, numbers, has_queue, latencies });
+            let limits = self.limits.read(&self.machine, &rates.name);
+            disks.push(DiskReading { rates, numbers, has_queue, latencies, limits });
         }
         let (at_ns, unix_time_s) = (clock::now_ns(), clock::wall_ns() as f64 / 1e9);
         let (mut requests, mut syncs, mut processes) = (Vec::new(), Vec::new(), Vec::new());
@@ -295,7 +302,9 @@ impl Watcher {
 
     /// Forgets disks that are gone: their names and slots may be reused by others.
     fn forget_gone(&mut self, now: &Activity) -> Result<()> {
-        self.queues.retain(|name, _| now.disks.iter().any(|disk| disk.name == *name));
+        let is_there = |name: &str| now.disks.iter().any(|disk| disk.name == name);
+        self.queues.retain(|name, _| is_there(name));
+        self.limits.keep(is_there);
         let of = |queue: &BlockQueue| Device { major: queue.major, minor: queue.minor };
         let known: HashSet<Device> = self.queues.values().flatten().map(of).collect();
         self.latencies.retain(|device, _| known.contains(device));

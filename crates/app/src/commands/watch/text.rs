@@ -7,6 +7,7 @@ use qd1_trace::Stage;
 
 use crate::commands::trace::narrow;
 
+use super::limits;
 use super::reading::{DiskReading, Reading};
 
 /// Appends a report as text.
@@ -57,6 +58,11 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_latencies: bool) {
         let (flushes, busy) = (&disk.flushes, disk.busy);
         let _ = write!(text, " {:7.2} {:7.2}", flushes.per_second, flushes.await_ms);
         let _ = writeln!(text, " {:7.2} {busy:6.2}", disk.in_flight);
+    }
+    let limited = disks.iter().filter_map(|disk| Some((&disk.rates.name, disk.limits.as_ref()?)));
+    for (at, (name, limits)) in limited.enumerate() {
+        text.push_str(if at == 0 { "\n" } else { "" });
+        let _ = writeln!(text, "{} limits: {}", narrow(name), limits::shown(limits));
     }
     if with_latencies {
         push_latencies(text, disks);

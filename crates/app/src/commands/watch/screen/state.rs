@@ -1,6 +1,7 @@
 //! The state of the screen, and how keys change it.
 
 use qd1_model::order::Order as _;
+use qd1_model::record::watched::DiskLimits;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
@@ -15,6 +16,9 @@ const INTERVALS_NS: [u64; 7] =
     [200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000, 60_000_000_000];
 /// Longest filter, in characters.
 const FILTER_MAX: usize = 15;
+
+/// How long the time above a disk's limits is shown, s: at shorter intervals, not each has an answer of the disk.
+const LIMITS_S: f64 = 5.0;
 
 /// The column by which processes are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub(super) struct State {
     interval_ns: u64,
     reading: Option<Reading>,
     heatmaps: HashMap<String, Heatmap>,
+    /// The last time above each disk's limits, and when it was read, s since the Unix epoch.
+    limits: HashMap<String, (f64, DiskLimits)>,
     /// Disks that have been in use since the screen was started.
     used: HashSet<String>,
     /// The disk whose latencies are shown, and whether the user selected it.
@@ -78,6 +84,7 @@ impl State {
             interval_ns,
             reading: None,
             heatmaps: HashMap::new(),
+            limits: HashMap::new(),
             used: HashSet::new(),
             shown: None,
             is_chosen: false,
@@ -95,6 +102,7 @@ impl State {
     /// Forgets what was seen before: another part of the recording follows.
     pub(super) fn forget(&mut self) {
         self.heatmaps.clear();
+        self.limits.clear();
     }
 
     pub(super) const fn set_place(&mut self, place: Option<(usize, usize)>) {
@@ -107,10 +115,15 @@ impl State {
 
     /// Takes the next reading.
     pub(super) fn take(&mut self, reading: Reading) {
-        self.heatmaps.retain(|name, _| reading.disks.iter().any(|disk| disk.rates.name == *name));
+        let is_there = |name: &String| reading.disks.iter().any(|disk| disk.rates.name == *name);
+        self.heatmaps.retain(|name, _| is_there(name));
+        self.limits.retain(|name, (at_s, _)| is_there(name) && reading.unix_time_s - *at_s <= LIMITS_S);
         for disk in &reading.disks {
             if let Some(latencies) = &disk.latencies {
                 self.heatmaps.entry(disk.rates.name.clone()).or_default().push(latencies);
+            }
+            if let Some(limits) = disk.limits {
+                self.limits.insert(disk.rates.name.clone(), (reading.unix_time_s, limits));
             }
         }
         let is_used = |disk: &&DiskReading| disk.rates.in_flight > 0.0 || disk.rates.busy > 0.0;
@@ -200,6 +213,11 @@ impl State {
     /// Returns the map of a disk.
     pub(super) fn heatmap(&self, disk: &str) -> Option<&Heatmap> {
         self.heatmaps.get(disk)
+    }
+
+    /// Returns the last time above the limits of a disk.
+    pub(super) fn limits(&self, disk: &str) -> Option<&DiskLimits> {
+        self.limits.get(disk).map(|(_, limits)| limits)
     }
 
     /// The processes on the shown disk, and those on filesystems that span several disks.
@@ -360,6 +378,21 @@ mod tests {
         assert_eq!(shown(&state), "loop0", "a key chose it");
         state.act(Action::PreviousDisk);
         assert_eq!(shown(&state), "loop2");
+    }
+
+    #[test]
+    fn limits_stay_for_a_while_after_the_disks_answer() {
+        let mut state = state([10.0, 0.0, 0.0]);
+        let mut reading = |unix_time_s: f64, limits: Option<DiskLimits>| {
+            let disks = vec![DiskReading { limits, ..disk(0, 10.0) }];
+            state.take(Reading { unix_time_s, disks, ..Reading::default() });
+            state.limits("loop0").copied()
+        };
+        let limits = DiskLimits { observed_ns: 1, ..DiskLimits::default() };
+        assert_eq!(reading(100.0, None), None);
+        assert_eq!(reading(101.0, Some(limits)), Some(limits));
+        assert_eq!(reading(105.0, None), Some(limits), "not each interval has an answer");
+        assert_eq!(reading(107.0, None), None, "it answers no more");
     }
 
     #[test]

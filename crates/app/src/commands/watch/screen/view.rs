@@ -17,6 +17,7 @@ use super::keys::HELP;
 use super::names::name;
 use super::state::{Sort, State};
 use crate::commands::trace::narrow;
+use crate::commands::watch::limits;
 use crate::commands::watch::processes::ProcessReading;
 use crate::commands::watch::reading::{DiskReading, Reading, SyncReading};
 
@@ -44,7 +45,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let disks = state.disks();
     let height = usize::from(area.height);
     let disk_lines = disks.len().clamp(1, (height / 5).max(2));
-    let latencies = latencies(state);
+    let mut latencies = latencies(state);
+    latencies.extend(limits_line(state));
     // The map gets three fifths of the remaining lines, up to its maximum; processes get the rest.
     let used = 2 + waiting.len() + 2 + 1 + disk_lines + latencies.len();
     let rest = height.saturating_sub(used);
@@ -308,6 +310,12 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         lines.push(Line::from("no requests"));
     }
     lines
+}
+
+/// The time above the limits of the selected disk, if it counts that.
+fn limits_line(state: &State) -> Option<Line<'static>> {
+    let disk = &state.shown_disk()?.rates.name;
+    Some(Line::from(format!("{} limits: {}", narrow(disk), limits::shown(state.limits(disk)?))))
 }
 
 fn latency_heading(disk: &str) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use qd1_model::hist::{Recorder, coarse_index};
 use qd1_model::op::{Ended, OpClass};
-use qd1_model::record::watched::{WatchedDisk, WatchedOp};
+use qd1_model::record::watched::{DiskLimits, WatchedDisk, WatchedOp};
 use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
 use qd1_model::requests::Op;
 use qd1_model::{Bytes, Hist};
@@ -26,6 +26,7 @@ pub(super) struct DiskSum {
     queue: f64,
     pub(super) busy: f64,
     full: f64,
+    limits: Option<DiskLimits>,
     intervals: Vec<Interval>,
     /// Readings that make up one interval.
     merged: u32,
@@ -56,6 +57,9 @@ impl DiskSum {
         self.queue += rates.in_flight * seconds;
         self.busy += rates.busy / 100.0 * seconds;
         self.full += if rates.busy >= FULL { seconds } else { 0.0 };
+        if let Some(more) = disk.limits {
+            self.limits = Some(self.limits.map_or(more, |limits| limits.and(more)));
+        }
         let mut streams = Vec::new();
         for (op, latencies) in disk.latencies.iter().flatten().filter(|(_, of)| of.count(Stage::Total) > 0) {
             let at = OPS.iter().position(|(known, _)| known == op).unwrap_or(OPS.len() - 1);
@@ -101,6 +105,7 @@ impl DiskSum {
             in_flight: self.queue / seconds,
             busy: self.busy / seconds,
             full: self.full / seconds,
+            limits: self.limits,
         }
     }
 
@@ -191,5 +196,31 @@ fn merge(interval: &mut Interval, next: Interval) {
         mine.lat_sum_ns = mine.lat_sum_ns.saturating_add(of.lat_sum_ns);
         mine.lat_max_ns = mine.lat_max_ns.max(of.lat_max_ns);
         of.bins.into_iter().for_each(|(index, count)| add_bin(&mut mine.bins, index, count.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_above_limits_is_that_of_intervals_with_an_answer() {
+        const S: u64 = 1_000_000_000;
+        let limits = |observed_ns: u64, volume_iops_ns: u64| {
+            let instance_throughput_ns = Some(S / 10);
+            Some(DiskLimits { observed_ns, volume_iops_ns, instance_throughput_ns, ..DiskLimits::default() })
+        };
+        let mut sum = DiskSum::default();
+        let readings = [None, limits(S, S), None, limits(2 * S, S / 2), None];
+        for (begin_s, limits) in (0..).map(f64::from).zip(readings) {
+            sum.push(&DiskReading { limits, ..DiskReading::default() }, begin_s, 1.0);
+        }
+        let limits = sum.counters("nvme1n1", 5.0).limits.unwrap();
+        assert_eq!((limits.observed_ns, limits.volume_iops_ns), (3 * S, 3 * S / 2));
+        assert_eq!((limits.instance_iops_ns, limits.instance_throughput_ns), (None, Some(S / 5)));
+        let half = limits.shares().next().unwrap().1;
+        assert!((half - 0.5).abs() < 1e-9, "of the three seconds that answers cover, not of five: {half}");
+        let silent = DiskSum::default().counters("sda", 5.0).limits;
+        assert_eq!(silent, None, "a disk without answers has no share");
     }
 }
