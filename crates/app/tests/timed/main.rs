@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod biolatency;
 mod in_device;
 mod laws;
 mod syncs;
