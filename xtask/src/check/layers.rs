@@ -178,8 +178,8 @@ const HOMES: &[Home] = &[
         ],
         in_tests: &[],
     },
-    // In-kernel (eBPF) programs.
-    Home { crates: &["aya", "aya-obj"], packages: &["qd1-trace"], in_tests: &[] },
+    // In-kernel (eBPF) programs; a benchmark asks the kernel how long they ran.
+    Home { crates: &["aya", "aya-obj"], packages: &["qd1-trace", "xtask"], in_tests: &[] },
     // Serves the simulated disk; it must not enter the binary.
     Home { crates: &["fuser"], packages: &["qd1-simdisk"], in_tests: &[] },
 ];
