@@ -241,6 +241,20 @@ static always_inline u32 device_of(struct request *rq)
 	return number_of(HAS(((struct request_queue *)0)->disk) ? rq->q->disk : ((struct request___old *)rq)->rq_disk);
 }
 
+static always_inline struct gendisk *disk_of_bio(struct bio *bio)
+{
+	return HAS(((struct bio *)0)->bi_bdev) ? bio->bi_bdev->bd_disk : ((struct bio___old *)bio)->bi_disk;
+}
+
+enum { REQ_PREFLUSH = 1 << 18 };
+
+/* The operation and flags of a bio: an empty one with this flag is a flush. */
+static always_inline u32 flags_of_bio(struct bio *bio)
+{
+	u32 flags = bio->bi_opf;
+	return !bio->bi_iter.bi_size && flags & REQ_PREFLUSH ? (flags & ~OP_MASK) | OP_FLUSH : flags;
+}
+
 static always_inline void ask_who(struct who *who)
 {
 	u64 both = get_current_pid_tgid();

@@ -1,5 +1,5 @@
 /* Aggregates for `qd1 watch` in the kernel: latency histograms of requests and, on demand, the requests in flight and
- * what processes read, write and wait for.
+ * what processes read, write and wait for. On disks without requests (zram, device mapper, md), bios take their place.
  */
 #include "kernel.h"
 
@@ -36,7 +36,7 @@ enum { PER_DOUBLING_BITS = 4, FIRST_BITS = 10, BUCKETS = 432, DISKS_MAX = 64 };
 /* The requests of one disk and one operation. Counters wrap at 2^32. */
 struct latencies {
 	u64 bytes;
-	u32 unstamped;	/* requests whose time of issue is not known */
+	u32 unstamped;	/* requests whose time of issue is not known, and bios that were not seen to the end */
 	u32 unused;
 	u32 buckets[STAGES][BUCKETS];
 };
@@ -56,15 +56,15 @@ struct {
 	type(value, u32);
 } places SEC(".maps");
 
-/* A request that the device has not completed yet. */
+/* A request or bio that the device has not completed yet. */
 struct on_its_way {
-	u64 rq; /* 0: none */
+	u64 rq; /* or the bio; 0: none */
 	u64 start_ns;
 	u64 issue_ns; /* 0 if the device has not got it yet */
 	u32 bytes;
 	u32 device;
 	u32 flags;
-	u32 unused;
+	u32 splits; /* of a bio */
 	struct who who;
 };
 
@@ -163,13 +163,13 @@ static always_inline u32 bucket_of(u64 ns)
 	return ns >> 36 ? BUCKETS - 1 : bucket;
 }
 
-static always_inline void add(u32 *buckets, u64 ns)
+static always_inline void add(u32 *buckets, u64 ns, u32 count)
 {
 	u64 bucket = bucket_of(ns);
 	/* Verifiers before 6.5 only accept the bound if it is checked in the register that is used. */
 	keep_in_register(bucket);
 	if (bucket < BUCKETS)
-		buckets[bucket] += 1;
+		buckets[bucket] += count;
 }
 
 static always_inline u32 op_of(u32 flags)
@@ -234,7 +234,7 @@ int rq_issue(u64 *context)
 	return 0;
 }
 
-static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes)
+static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes, u32 count)
 {
 	struct process *process = process_of(&it->who, it->device);
 	if (!process)
@@ -242,7 +242,7 @@ static always_inline void count_process(struct on_its_way *it, u32 op, u32 bytes
 	/* The process may have executed another program since. */
 	__builtin_memcpy(process->comm, it->who.comm, sizeof(process->comm));
 	process->cgroup = it->who.cgroup;
-	__sync_fetch_and_add(&process->requests, 1);
+	__sync_fetch_and_add(&process->requests, count);
 	if (op == READ)
 		__sync_fetch_and_add(&process->read_bytes, bytes);
 	else if (op == WRITE)
@@ -275,7 +275,7 @@ int rq_complete(u64 *context)
 	if (!bytes && op != OP_FLUSH)
 		return 0;
 	if (with_waits && it)
-		count_process(it, op, bytes);
+		count_process(it, op, bytes, 1);
 	u32 key = place * OPS + op;
 	struct latencies *of = map_lookup(&latencies, &key);
 	if (!of)
@@ -284,14 +284,14 @@ int rq_complete(u64 *context)
 	if (!issue)
 		of->unstamped += 1;
 	else
-		add(of->buckets[DEVICE], now > issue ? now - issue : 0);
+		add(of->buckets[DEVICE], now > issue ? now - issue : 0, 1);
 	if (issue && start)
-		add(of->buckets[QUEUE], issue > start ? issue - start : 0);
+		add(of->buckets[QUEUE], issue > start ? issue - start : 0, 1);
 	/* If the time of creation is not known, count from the issue. */
 	if (!start)
 		start = issue;
 	if (start)
-		add(of->buckets[TOTAL], now > start ? now - start : 0);
+		add(of->buckets[TOTAL], now > start ? now - start : 0, 1);
 	return 0;
 }
 
@@ -306,7 +306,7 @@ static always_inline int seen(struct request *rq)
 		return 0;
 	struct on_its_way it = { .device = disk };
 	ask_who(&it.who);
-	count_process(&it, op_of(rq->cmd_flags), rq->__data_len);
+	count_process(&it, op_of(rq->cmd_flags), rq->__data_len, 1);
 	return 0;
 }
 
@@ -423,3 +423,5 @@ int scan(u64 *context)
 	}
 	return 0;
 }
+
+#include "bios.h"

@@ -220,11 +220,6 @@ int rq_complete(u64 *context)
 	return 0;
 }
 
-static always_inline u32 device_of_bio(struct bio *bio)
-{
-	return number_of(HAS(((struct bio *)0)->bi_bdev) ? bio->bi_bdev->bd_disk : ((struct bio___old *)bio)->bi_disk);
-}
-
 /* A bio of a disk without requests (zram, device mapper, md) that is under way. Its position moves while it is served. */
 struct bio_on_its_way {
 	u64 issue_ns;
@@ -243,30 +238,25 @@ struct {
 	type(value, struct bio_on_its_way);
 } bios SEC(".maps");
 
-enum { REQ_PREFLUSH = 1 << 18 };
-
 /* A disk without requests gets a bio; this is after the limits of control groups. */
 SEC("tp_btf/block_bio_queue")
 int bio_begins(u64 *context)
 {
 	struct bio *bio = (struct bio *)subject(context, bio_is_second);
-	if (device_of_bio(bio) != device)
+	if (number_of(disk_of_bio(bio)) != device)
 		return 0;
 	u64 key = (u64)bio;
 	u32 of_task = 0;
 	struct bio_on_its_way it = {
 		.sector = bio->bi_iter.bi_sector,
 		.bytes = bio->bi_iter.bi_size,
-		.flags = bio->bi_opf,
+		.flags = flags_of_bio(bio),
 	};
 	ask_who(&it.who);
 	read_current(of_task, flags);
 	it.is_kernels = !!(of_task & PF_KTHREAD);
 	if (HAS(((struct bio *)0)->bi_blkg) && bio->bi_blkg)
 		it.blkcg = bio->bi_blkg->blkcg->css.id;
-	/* An empty bio with this flag is a flush. */
-	if (!it.bytes && it.flags & REQ_PREFLUSH)
-		it.flags = (it.flags & ~OP_MASK) | OP_FLUSH;
 	it.issue_ns = ktime_get_ns();
 	map_update(&bios, &key, &it, ANY);
 	if (with_syncs && is_released(of_task, &it.who, it.blkcg, it.flags)) {
@@ -293,7 +283,7 @@ int bio_ends(u64 *context)
 	u64 key = (u64)bio, now = ktime_get_ns();
 	struct bio_on_its_way *it = map_lookup(&bios, &key);
 	if (!it) {
-		if (device_of_bio(bio) == device) {
+		if (number_of(disk_of_bio(bio)) == device) {
 			count(COMPLETED);
 			count(UNSEEN);
 		}
@@ -327,7 +317,7 @@ SEC("tp_btf/block_bio_queue")
 int bio_queued(u64 *context)
 {
 	struct bio *bio = (struct bio *)subject(context, bio_is_second);
-	u32 of = device_of_bio(bio);
+	u32 of = number_of(disk_of_bio(bio));
 	if (device && of != device)
 		return 0;
 	struct asked it = { .at_ns = ktime_get_ns(), .bio = (u64)bio };

@@ -27,7 +27,7 @@ pub struct Latencies {
     /// Total bytes of the requests.
     pub bytes: u64,
     /// Requests whose time in the device is not known: the kernel does not record when they were issued, and they
-    /// were in flight when this was noticed.
+    /// were in flight when this was noticed. For a disk without requests: bios that were not seen to the end.
     pub unstamped: u64,
     buckets: [[u64; BUCKETS]; 3],
 }

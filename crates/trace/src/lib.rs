@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 mod capture;
+mod constants;
 mod entry;
 mod event;
 pub mod file;
@@ -22,7 +23,7 @@ pub use capture::{Calls, Capture, Counts, Of};
 pub use entry::Entry;
 pub use event::{Dirtied, Event, Released};
 pub use latencies::{Latencies, Stage};
-pub use live::{Disks, InFlight, Live, Process, SyncUnderWay};
+pub use live::{Disks, InFlight, Live, LiveDisk, Process, SyncUnderWay};
 pub use others::{Others, SlowRequest};
 pub use program::Device;
 pub use split::{Other, Part, Split, Syncs};

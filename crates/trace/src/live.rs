@@ -9,8 +9,9 @@ use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
 use aya::{Btf, Ebpf};
 
+use crate::constants::constant;
 use crate::latencies::{Latencies, Stage, WORDS};
-use crate::program::{Device, attach, attach_calls, attach_start, call_name, load};
+use crate::program::{Device, Value, attach, attach_calls, attach_start, call_name, load};
 use qd1_model::requests::{Asker, COMM, Op, op_of, thread_name};
 
 /// The object that `cargo xtask bpf` builds.
@@ -24,14 +25,29 @@ const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Other];
 /// Most requests in flight that the program keeps, and how many of them it scans in one call.
 const IN_FLIGHT_MAX: usize = 1 << 14;
 const SCANNED_AT_ONCE: usize = 512;
+/// Most bios in flight on disks without requests; further ones are not counted with their time.
+const BIOS_MAX: u32 = 16_384;
+/// The flag of a bio that is in flight.
+const IN_FLIGHT_FLAG: &str = "BIO_TRACE_COMPLETION";
+/// Size of `struct on_its_way`.
+const ON_ITS_WAY: usize = 72;
+
+/// A disk of a [`Live`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveDisk {
+    /// Its numbers.
+    pub device: Device,
+    /// Whether it has a queue of requests. On those that have none (zram, device mapper, md), a bio counts as a request.
+    pub has_requests: bool,
+}
 
 /// The disks of a [`Live`].
 #[derive(Clone, Copy, Debug)]
 pub enum Disks<'a> {
     /// This disk only.
-    Only(Device),
+    Only(LiveDisk),
     /// These, and disks that are added later, up to a few dozen.
-    Of(&'a [Device]),
+    Of(&'a [LiveDisk]),
 }
 
 /// A request in flight.
@@ -39,7 +55,7 @@ pub enum Disks<'a> {
 pub struct InFlight {
     /// Age, ns: since its creation or, if that is not known, since the device got it.
     pub age_ns: u64,
-    /// Whether the device has it; otherwise it is in the scheduler or the queue.
+    /// Whether the device has it; otherwise it is in the scheduler or the queue, which not every disk has.
     pub is_issued: bool,
     /// Major and minor number of the disk.
     pub device: (u32, u32),
@@ -105,45 +121,67 @@ impl Process {
 /// A `struct sync`.
 type SyncWords = [u64; 9];
 
+/// Where a disk is counted.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: u32,
+    has_requests: bool,
+}
+
 /// Records latencies, and waits if requested, until it is dropped.
 pub struct Live {
     bpf: Ebpf,
-    places: Places<Device, u32>,
+    places: Places<Device, Place>,
     /// Slots not used by any disk.
     free: Vec<u32>,
     with_waits: bool,
     /// Whether a BPF program records when requests are issued.
     stamps_issue: bool,
+    /// Whether the programs for disks without requests are attached.
+    serves_bios: bool,
     found: RingBuf<MapData>,
 }
 
 impl Live {
-    /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request.
-    /// `with_waits` adds requests in flight and what processes read, write and sync: three programs per request, and
-    /// two per system call anywhere on the machine. `no_start` is true if the kernel does not record when requests to
+    /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request, or two if the
+    /// disk has no queue of requests. `with_waits` adds requests in flight and what processes read, write and sync: three
+    /// programs per request, and two per system call anywhere on the machine. `no_start` is true if the kernel does not record when requests to
     /// some of these disks were created (`queue/iostats` is 0).
     ///
     /// # Errors
     /// If the kernel or this user's privileges do not allow it.
     pub fn begin(disks: Disks<'_>, no_start: bool, with_waits: bool) -> Result<Self> {
         let (only, room, first) = match &disks {
-            Disks::Only(disk) => (Some(*disk), 1, std::slice::from_ref(disk)),
+            Disks::Only(disk) => (Some(disk), 1, std::slice::from_ref(disk)),
             Disks::Of(disks) => (None, (disks.len() + DISKS_SPARE).min(DISKS_MAX), *disks),
         };
         let mut sizes = vec![("latencies", (room * OPS.len()) as u32)];
         if !with_waits {
             sizes.extend([("processes", 1), ("syncs", 1), ("ring_syncs", 1), ("writers", 1)]);
         }
-        let switches = [("with_waits", with_waits.into()), ("no_start", no_start.into())];
-        let (mut bpf, btf) = load(OBJECT, only, &switches, &sizes)?;
+        let has_requests = only.is_none_or(|disk| disk.has_requests);
+        sizes.push(if has_requests && only.is_some() { ("bios", 1) } else { ("bios", BIOS_MAX) });
+        let flag = if with_waits { constant(IN_FLIGHT_FLAG).and_then(|bit| 1u32.checked_shl(bit)) } else { None };
+        let switches = [
+            ("with_waits", with_waits.into()),
+            ("no_start", no_start.into()),
+            ("in_flight_flag", Value::Word(flag.unwrap_or(0))),
+        ];
+        let (mut bpf, btf) = load(OBJECT, only.map(|disk| disk.device), &switches, &sizes)?;
         let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
         let free = (0..room as u32).rev().collect();
-        let mut live = Self { bpf, places: Places::new(), free, with_waits, stamps_issue: false, found };
-        first.iter().take(room).try_for_each(|disk| live.add(*disk).map(drop))?;
-        attach(&mut live.bpf, &btf, "rq_complete", "block_rq_complete")?;
-        if with_waits || no_start {
-            live.stamp_issue(&btf)?;
-            attach_start(&mut live.bpf, &btf, "io_start")?;
+        let places = Places::new();
+        let mut live = Self { bpf, places, free, with_waits, stamps_issue: false, serves_bios: false, found };
+        first.iter().take(room).try_for_each(|disk| live.place(*disk).map(drop))?;
+        if has_requests {
+            attach(&mut live.bpf, &btf, "rq_complete", "block_rq_complete")?;
+            if with_waits || no_start {
+                live.stamp_issue(&btf)?;
+                attach_start(&mut live.bpf, &btf, "io_start")?;
+            }
+        }
+        if first.iter().any(|disk| !disk.has_requests) {
+            live.serve_bios(&btf)?;
         }
         if with_waits {
             // Optional: without it, it is not known what processes change in memory.
@@ -165,18 +203,43 @@ impl Live {
         Ok(())
     }
 
+    /// Attaches the programs for disks without requests.
+    fn serve_bios(&mut self, btf: &Btf) -> Result<()> {
+        if self.serves_bios {
+            return Ok(());
+        }
+        if self.with_waits {
+            let check: &mut RawTracePoint =
+                self.bpf.program_mut("check_bio").context("the object has no check_bio")?.try_into()?;
+            check.load().context("the kernel refused the program that checks old bios")?;
+        }
+        attach(&mut self.bpf, btf, "bio_ends", "block_bio_complete")?;
+        attach(&mut self.bpf, btf, "bio_splits", "block_split")?;
+        attach(&mut self.bpf, btf, "bio_begins", "block_bio_queue")?;
+        self.serves_bios = true;
+        Ok(())
+    }
+
     /// Adds a disk. Returns false if there is no room for it.
     ///
     /// # Errors
-    /// If the kernel rejects the update.
-    pub fn add(&mut self, disk: Device) -> Result<bool> {
-        if self.places.contains_key(&disk) {
+    /// If the kernel rejects the update, or the programs that this disk needs.
+    pub fn add(&mut self, disk: LiveDisk) -> Result<bool> {
+        let has_place = self.place(disk)?;
+        if has_place && !disk.has_requests && !self.serves_bios {
+            self.serve_bios(&Btf::from_sys_fs()?)?;
+        }
+        Ok(has_place)
+    }
+
+    fn place(&mut self, LiveDisk { device, has_requests }: LiveDisk) -> Result<bool> {
+        if self.places.contains_key(&device) {
             return Ok(true);
         }
-        let Some(place) = self.free.pop() else { return Ok(false) };
+        let Some(slot) = self.free.pop() else { return Ok(false) };
         let map = self.bpf.map_mut("places").context("the program has no places")?;
-        HashMap::<_, u32, u32>::try_from(map)?.insert(disk.number(), place, 0)?;
-        self.places.insert(disk, place);
+        HashMap::<_, u32, u32>::try_from(map)?.insert(device.number(), slot, 0)?;
+        self.places.insert(device, Place { slot, has_requests });
         Ok(true)
     }
 
@@ -189,7 +252,7 @@ impl Live {
         for disk in gone {
             let map = self.bpf.map_mut("places").context("the program has no places")?;
             HashMap::<_, u32, u32>::try_from(map)?.remove(&disk.number())?;
-            self.free.extend(self.places.remove(&disk));
+            self.free.extend(self.places.remove(&disk).map(|place| place.slot));
         }
         Ok(())
     }
@@ -199,22 +262,43 @@ impl Live {
     /// # Errors
     /// If the BPF maps cannot be read.
     pub fn latencies(&mut self, disk: Device) -> Result<Vec<(Op, Latencies)>> {
-        let Some(place) = self.places.get(&disk) else { return Ok(Vec::new()) };
+        let Some(&Place { slot, has_requests }) = self.places.get(&disk) else { return Ok(Vec::new()) };
         let map = self.bpf.map("latencies").context("the program has no latencies")?;
         let map: PerCpuArray<_, [u32; WORDS]> = PerCpuArray::try_from(map)?;
         let mut all = Vec::new();
         for (at, op) in OPS.into_iter().enumerate() {
-            let counted = map.get(&(place * OPS.len() as u32 + at as u32), 0)?;
+            let counted = map.get(&(slot * OPS.len() as u32 + at as u32), 0)?;
             let latencies = Latencies::sum(counted.iter());
             if latencies.count(Stage::Total) + latencies.unstamped > 0 {
                 all.push((op, latencies));
             }
         }
-        if !self.stamps_issue && all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
+        if has_requests && !self.stamps_issue && all.iter().any(|(_, latencies)| latencies.unstamped > 0) {
             // BTF takes tens of MB, so it is loaded only when needed.
             self.stamp_issue(&Btf::from_sys_fs()?)?;
         }
         Ok(all)
+    }
+
+    /// Returns the bios that have been in flight since before `before_ns`.
+    fn old_bios(&self, before_ns: u64, now_ns: u64) -> Result<Vec<InFlight>> {
+        let map = self.bpf.map("bios").context("the program has no bios")?;
+        let map: HashMap<_, u64, [u8; ON_ITS_WAY]> = HashMap::try_from(map)?;
+        let check: &RawTracePoint = self.bpf.program("check_bio").context("the object has no check_bio")?.try_into()?;
+        let mut old = Vec::new();
+        for (bio, bytes) in entries(&map) {
+            let Some(found) = in_flight(&bytes, now_ns).filter(|of| now_ns.saturating_sub(of.age_ns) < before_ns)
+            else {
+                continue;
+            };
+            let mut options = RawTracePointRunOptions::new();
+            options.args[0] = bio;
+            let checked = check.test_run(options).context("the kernel did not run the program that checks old bios")?;
+            if checked.return_value == 1 {
+                old.push(found);
+            }
+        }
+        Ok(old)
     }
 
     /// Returns the requests that have been in flight for at least `age_ns` at the time `now_ns` (CLOCK_MONOTONIC),
@@ -233,6 +317,9 @@ impl Live {
             while let Some(item) = self.found.next() {
                 all.extend(in_flight(&item, now_ns));
             }
+        }
+        if self.serves_bios {
+            all.extend(self.old_bios(now_ns.saturating_sub(age_ns), now_ns)?);
         }
         // Ignore leftover requests of disks that are gone.
         all.retain(|request: &InFlight| {
@@ -325,7 +412,7 @@ fn comm(words: [u64; 2]) -> [u8; COMM] {
 
 /// Parses a `struct on_its_way`; `None` if the length is wrong.
 fn in_flight(bytes: &[u8], now_ns: u64) -> Option<InFlight> {
-    let bytes: &[u8; 72] = bytes.try_into().ok()?;
+    let bytes: &[u8; ON_ITS_WAY] = bytes.try_into().ok()?;
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let [start_ns, issue_ns, cgroup] = [8, 16, 40].map(u64_at);

@@ -38,7 +38,7 @@ impl Others {
     /// # Errors
     /// If the kernel or this user's privileges do not allow it.
     pub fn begin(disk: Device, has_times: bool) -> Result<Self> {
-        let sizes = [("latencies", 1), ("syncs", 1), ("ring_syncs", 1), ("in_flight", 1)];
+        let sizes = [("latencies", 1), ("syncs", 1), ("ring_syncs", 1), ("in_flight", 1), ("bios", 1)];
         let switches = [("own_pid", Value::Word(std::process::id())), ("slow_ns", Value::Long(Self::SLOW_NS))];
         let (mut bpf, btf) = load(OBJECT, Some(disk), &switches, &sizes)?;
         if !attach_start(&mut bpf, &btf, "io_seen")? {

@@ -12,7 +12,7 @@ use rustix::system::uname;
 const ALONE_SINCE: (u32, u32) = (5, 11);
 /// Programs whose tracepoint changed then, with the switch that says so.
 const CHANGED: [(&str, &str, &str); 2] =
-    [("rq_issue", "block_rq_issue", "rq_is_second"), ("bio_queued", "block_bio_queue", "bio_is_second")];
+    [("rq_issue", "block_rq_issue", "rq_is_second"), ("bio_begins", "block_bio_queue", "bio_is_second")];
 /// First kernel that reports when a request is created.
 const START_SINCE: (u32, u32) = (6, 5);
 /// First kernel whose tracepoints of io_uring describe the request.

@@ -22,7 +22,7 @@ use qd1_model::Problem;
 use qd1_probe::Machine;
 
 use crate::command_line::CommandLine;
-use crate::named_disk::named_disk;
+use crate::named_disk::topmost_disk;
 use crate::signals::Signals;
 use ending::{Begun, Goes};
 use reading::{Wanted, Watcher};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &WatchArgs, typed: &CommandLine) -> Result<ExitCode> {
 /// Begins to watch this machine.
 fn live(args: &WatchArgs, is_screen: bool, is_reported: bool) -> Result<(Origin, Option<Begun>)> {
     let machine = Machine::new();
-    let disk = args.target.as_deref().map(|target| named_disk(&machine, target)).transpose()?;
+    let disk = args.target.as_deref().map(|target| topmost_disk(&machine, target)).transpose()?;
     let wanted = match (is_screen || args.record.is_some(), args.latencies) {
         (_, true) if !is_screen => Wanted::Latencies { with_waits: args.record.is_some() },
         (true, _) => Wanted::Everything,

@@ -11,7 +11,7 @@ use qd1_model::requests::{Op, Sync};
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
 use qd1_probe::{BlockQueue, Machine};
-use qd1_trace::{Device, Disks, InFlight, Latencies, Live, SyncUnderWay};
+use qd1_trace::{Device, Disks, InFlight, Latencies, Live, LiveDisk, SyncUnderWay};
 
 use super::limits::Limits;
 use super::processes::{Accounts, ProcessReading, Processes};
@@ -60,7 +60,7 @@ pub(super) struct DiskReading {
     pub(super) rates: DiskRates,
     /// Major and minor number.
     pub(super) numbers: Option<(u32, u32)>,
-    /// True if it has a request queue; false if it passes requests on to other disks.
+    /// True if it has a request queue; false for zram, device mapper and md, whose bios count as requests.
     pub(super) has_queue: bool,
     /// By operation; `None` if they are not recorded.
     pub(super) latencies: Option<Vec<(Op, Latencies)>>,
@@ -138,10 +138,10 @@ impl Watcher {
                 disks.into_iter().map(|disk| disk.name).collect()
             }
         };
-        let devices: Vec<Device> = names.iter().filter_map(|name| watcher.device(name)).collect();
+        let devices: Vec<LiveDisk> = names.iter().filter_map(|name| watcher.live_disk(name)).collect();
         let disks = match (&watcher.disk, &devices[..]) {
             (Some(name), []) => {
-                let reason = format!("{} passes its requests on to other disks; watch one of those", printable(name));
+                let reason = format!("{} is not in /sys/block", printable(name));
                 return watcher.without(reason, wanted);
             }
             (Some(_), [only, ..]) => Disks::Only(*only),
@@ -188,11 +188,12 @@ impl Watcher {
         queue
     }
 
-    /// Returns a disk's device numbers if its latencies can be recorded.
-    fn device(&mut self, name: &str) -> Option<Device> {
+    /// Returns a disk if its latencies can be recorded.
+    fn live_disk(&mut self, name: &str) -> Option<LiveDisk> {
+        let BlockQueue { major, minor, has_requests, has_times } = self.queue(name)?;
         // On a disk that appeared later and keeps no start times, stale timestamps of earlier requests would be used.
-        let queue = self.queue(name).filter(|queue| queue.has_requests)?;
-        (queue.has_times || self.no_start).then_some(Device { major: queue.major, minor: queue.minor })
+        let is_timed = !has_requests || has_times || self.no_start;
+        is_timed.then_some(LiveDisk { device: Device { major, minor }, has_requests })
     }
 
     /// Reads the counters and returns the change since the previous reading (at first: since the machine started).
@@ -284,11 +285,12 @@ impl Watcher {
     }
 
     fn latencies(&mut self, name: &str) -> Result<Option<Vec<(Op, Latencies)>>> {
-        let device = self.device(name);
-        let (Some(device), Some(live)) = (device, &mut self.live) else { return Ok(None) };
-        if self.disk.is_none() && !live.add(device)? {
+        let disk = self.live_disk(name);
+        let (Some(disk), Some(live)) = (disk, &mut self.live) else { return Ok(None) };
+        if self.disk.is_none() && !live.add(disk)? {
             return Ok(None);
         }
+        let device = disk.device;
         let now = live.latencies(device)?;
         let before = self.latencies.insert(device, now.clone());
         // The slot of a disk that was just added may still hold the counts of a disk that is gone.

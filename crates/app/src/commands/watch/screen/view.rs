@@ -301,9 +301,7 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
     if let Some(reason) = state.reading().map(|reading| &reading.no_waits).filter(|reason| !reason.is_empty()) {
         lines.push(Line::from(format!("no syncs or waits: {}", narrow(reason))));
     }
-    if !disk.has_queue {
-        lines.push(Line::from("this disk passes its requests on to other disks; see those for latencies"));
-    } else if recorded.is_none() {
+    if recorded.is_none() {
         let shown = narrow(&disk.rates.name);
         lines.push(Line::from(format!("latencies are not recorded; to record only this disk, run: qd1 watch {shown}")));
     } else if lines.len() == 1 {
