@@ -64,7 +64,8 @@ int bio_begins(u64 *context)
 	return 0;
 }
 
-/* A disk serves a bio in parts, and counts each as a request of its own. */
+/* A disk serves a bio in parts, and counts each as a request of its own. The bio may be the whole one, or a part that
+ * points to the rest, which began as the whole. */
 SEC("tp_btf/block_split")
 int bio_splits(u64 *context)
 {
@@ -74,8 +75,11 @@ int bio_splits(u64 *context)
 		return 0;
 	u64 key = (u64)bio;
 	struct on_its_way *it = map_lookup(&bios, &key);
-	/* Otherwise the parts are bios of their own; see bio_ends. */
-	if (it)
+	if (!it) {
+		key = (u64)((struct bio___more *)bio)->bi_private;
+		it = map_lookup(&bios, &key);
+	}
+	if (it && it->device == number_of(disk))
 		__sync_fetch_and_add(&it->splits, 1);
 	return 0;
 }
@@ -88,28 +92,21 @@ int bio_ends(u64 *context)
 	u64 key = (u64)bio, now = ktime_get_ns();
 	/* The disk at the beginning is what counts: some drivers pass on the bio itself, which then has another disk. */
 	struct on_its_way *it = map_lookup(&bios, &key);
-	int is_part = !it;
-	if (is_part) {
-		/* The first part of a bio that was split points to the rest, which began as the whole. */
-		key = (u64)((struct bio___more *)bio)->bi_private;
-		it = map_lookup(&bios, &key);
-		if (!it || it->device != number_of(disk_of_bio(bio)))
-			return 0;
-	}
+	if (!it)
+		return 0;
 	u32 op = op_of(it->flags), place = place_of(it->device), at = place * OPS + op;
-	/* The bytes are those of the whole, and so is the time of every part. */
-	u32 bytes = is_part ? 0 : it->bytes, count = is_part ? 1 : it->splits + 1;
+	/* Nothing reports the end of a part, so that the time of each is that of the whole. */
+	u32 count = it->splits + 1;
 	struct latencies *of = place < DISKS_MAX ? map_lookup(&latencies, &at) : 0;
 	if (of) {
 		u64 ns = now > it->issue_ns ? now - it->issue_ns : 0;
-		of->bytes += bytes;
+		of->bytes += it->bytes;
 		add(of->buckets[DEVICE], ns, count);
 		add(of->buckets[TOTAL], ns, count);
 		if (with_waits)
-			count_process(it, op, bytes, count);
+			count_process(it, op, it->bytes, count);
 	}
-	if (!is_part)
-		map_delete(&bios, &key);
+	map_delete(&bios, &key);
 	return 0;
 }
 

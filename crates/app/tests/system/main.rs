@@ -17,5 +17,6 @@ mod small_volumes;
 mod throttled;
 mod trace;
 mod watch;
+mod watch_bios;
 mod watch_recorded;
 mod watch_screen;

@@ -46,6 +46,17 @@ pub(super) struct Reading {
     pub(super) no_waits: String,
 }
 
+impl Reading {
+    /// Says how many disks have no latencies although others do: not all of them fit into the kernel's table.
+    pub(super) fn unrecorded(&self) -> Option<String> {
+        let (all, recorded) = (self.disks.len(), self.disks.iter().filter(|disk| disk.latencies.is_some()).count());
+        (0 < recorded && recorded < all).then(|| {
+            let without = all - recorded;
+            format!("latencies of {without} of {all} disks are not recorded; qd1 watch DISK records those of one")
+        })
+    }
+}
+
 /// A sync that takes long.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SyncReading {
@@ -314,5 +325,21 @@ impl Watcher {
             Some(live) if self.disk.is_none() => live.keep(|device| known.contains(&device)),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_that_do_not_fit_are_counted_unless_none_is_recorded() {
+        let of = |recorded: &[bool]| {
+            let disk =
+                |is_recorded: &bool| DiskReading { latencies: is_recorded.then(Vec::new), ..DiskReading::default() };
+            Reading { disks: recorded.iter().map(disk).collect(), ..Reading::default() }.unrecorded()
+        };
+        assert!(of(&[true, false, false]).unwrap().starts_with("latencies of 2 of 3 disks are not recorded"));
+        assert_eq!([of(&[true, true]), of(&[false, false]), of(&[])], [None, None, None]);
     }
 }

@@ -66,6 +66,9 @@ pub(super) fn push(text: &mut String, reading: &Reading, with_latencies: bool) {
     }
     if with_latencies {
         push_latencies(text, disks);
+        if let Some(unrecorded) = reading.unrecorded() {
+            let _ = writeln!(text, "{unrecorded}");
+        }
     }
     text.push('\n');
 }

@@ -302,11 +302,11 @@ fn latencies(state: &State) -> Vec<Line<'static>> {
         lines.push(Line::from(format!("no syncs or waits: {}", narrow(reason))));
     }
     if recorded.is_none() {
-        let shown = narrow(&disk.rates.name);
-        lines.push(Line::from(format!("latencies are not recorded; to record only this disk, run: qd1 watch {shown}")));
+        lines.push(Line::from("latencies of this disk are not recorded"));
     } else if lines.len() == 1 {
         lines.push(Line::from("no requests"));
     }
+    lines.extend(state.reading().and_then(Reading::unrecorded).map(Line::from));
     lines
 }
 
