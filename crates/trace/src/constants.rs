@@ -75,6 +75,14 @@ mod tests {
         assert_eq!([find(&btf(), "BIO_"), find(&btf(), "a")], [None, None]);
     }
 
+    /// The program that checks old bios depends on it.
+    #[test]
+    fn this_kernel_has_the_flag_of_a_bio_in_flight() {
+        if std::fs::exists(VMLINUX).unwrap() {
+            assert!(constant("BIO_TRACE_COMPLETION").unwrap() < 16);
+        }
+    }
+
     #[test]
     fn damaged_information_has_no_constants() {
         let whole = btf();
