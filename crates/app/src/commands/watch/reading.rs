@@ -283,10 +283,9 @@ impl Watcher {
     /// write only so much to this disk, that limit holds them back.
     fn waits_for(&self, sync: &SyncUnderWay, has_old_request: bool) -> String {
         let waits = self.machine.waits_for(sync.asker.pid, sync.asker.tid);
-        // A disk on top of others has no requests of its own.
-        let has_queue = |queue: &BlockQueue| queue.has_requests && (queue.major, queue.minor) == sync.device;
+        let is_its_disk = |queue: &BlockQueue| (queue.major, queue.minor) == sync.device;
         let may_be_held = waits.is_none_or(|waits| waits.is_for_requests) && !has_old_request;
-        if may_be_held && self.queues.values().flatten().any(has_queue) {
+        if may_be_held && self.queues.values().flatten().any(is_its_disk) {
             let limits = self.machine.write_limits(sync.asker.pid, sync.device);
             if !limits.is_empty() {
                 return format!("the limit of its control group ({limits})");
