@@ -9,14 +9,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdout};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use qd1_lab::{clock, cmd};
+use qd1_lab::{catch_signals, clock, cmd, interrupted};
 use serde_json::Value;
 
 use crate::{examples, metadata, python, setup};
@@ -129,36 +130,46 @@ impl Program {
     }
 
     /// Runs it; returns its output and whether it succeeded.
-    fn run(&self, threads: usize, environment: &Environment) -> Result<(Vec<u8>, bool)> {
+    fn run(&self, threads: usize, environment: &Environment, limit: Duration) -> Result<(Vec<u8>, bool)> {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).stdin(Stdio::null());
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             command.env("RUST_TEST_THREADS", threads.to_string());
         }
-        output_within(command.envs(environment.iter().cloned()), PROGRAM_LIMIT)
+        output_within(command.envs(environment.iter().cloned()), limit.min(PROGRAM_LIMIT))
     }
 }
 
-/// Most time for a test program: several times what the longest one takes on a busy machine.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Most time for a test program: more than twice what the longest one takes on a busy machine.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Most time for all test programs together.
+const WHOLE_LIMIT: Duration = Duration::from_secs(45 * 60);
+/// How often a program that takes long is mentioned.
+const MENTION_EVERY: Duration = Duration::from_secs(3 * 60);
 
-/// Runs a program; returns what it printed and whether it succeeded. If it takes longer than `limit`, it is killed: its last
-/// lines then name the tests that were running.
+/// Runs a program; returns what it printed and whether it succeeded. If it takes longer than `limit`, it is killed with its
+/// children: its last lines then name the tests that were running.
 fn output_within(command: &mut Command, limit: Duration) -> Result<(Vec<u8>, bool)> {
     // Not a pipe, which a process that outlives the program would keep open.
     let printed = tempfile::NamedTempFile::new()?;
     let append = || fs::File::options().append(true).open(printed.path());
-    command.stdout(append()?).stderr(append()?);
+    command.stdout(append()?).stderr(append()?).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot start {}", cmd::shown(command)))?;
-    let begin = clock::now();
+    let (begin, mut mentioned) = (clock::now(), Duration::ZERO);
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if begin.elapsed() >= limit {
-            // It cannot be waited for: a thread may be in a call that never ends.
-            child.kill()?;
+        let took = begin.elapsed();
+        if took >= limit || interrupted().is_err() {
+            // A thread may be in a call that never ends, so the program is not waited for.
+            cmd::capture(cmd::command("kill").args(["-KILL", "--", &format!("-{}", child.id())]))?;
+            interrupted()?;
             break None;
+        }
+        if took >= mentioned + MENTION_EVERY {
+            mentioned = took;
+            eprintln!("{} has been running for {} min", cmd::shown(command), took.as_secs() / 60);
         }
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -191,10 +202,13 @@ fn side_by_side(environment: &Environment) -> Result<Sum> {
     let mut programs: Vec<Program> = parsed.filter_map(|message| Program::of(&message)).collect();
     programs.sort_by_key(Program::rank);
     let (timed, others): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(Program::is_timed);
+    // The programs are in groups of their own, which Ctrl-C does not reach.
+    catch_signals()?;
     let processors = std::thread::available_parallelism()?.get();
     let total = Mutex::new((sum, Vec::new()));
-    run_together(&others, breadth(processors), environment, &total);
-    run_together(&timed, (1, processors), environment, &total);
+    let begin = clock::now();
+    run_together(&others, breadth(processors), environment, &total, begin);
+    run_together(&timed, (1, processors), environment, &total, begin);
     let (mut sum, errors) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     for error in errors {
         eprintln!("error: {error:#}");
@@ -209,13 +223,15 @@ fn run_together(
     (at_a_time, threads): (usize, usize),
     environment: &Environment,
     total: &Mutex<(Sum, Vec<anyhow::Error>)>,
+    begin: Instant,
 ) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..at_a_time {
             scope.spawn(|| {
                 while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (outcome, took) = clock::timed(|| program.run(threads, environment));
+                    let (outcome, took) =
+                        clock::timed(|| program.run(threads, environment, WHOLE_LIMIT.saturating_sub(begin.elapsed())));
                     let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
                     let (sum, errors) = &mut *total;
                     errors.extend(outcome.and_then(|outcome| finish(program, &outcome, took, sum)).err());
@@ -318,10 +334,15 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_killed_and_has_failed() {
         let script = |text: &str, limit| output_within(Command::new("sh").args(["-c", text]), limit).unwrap();
-        let (printed, success) = script("echo test one; exec sleep 1000", Duration::from_millis(500));
+        // The child of the program is killed, too: it would hold the lock for as long as it lives.
+        let lock = tempfile::NamedTempFile::new().unwrap();
+        let text = format!("echo test one; flock {} sleep 1000; echo unreachable", lock.path().display());
+        let (printed, success) = script(&text, Duration::from_secs(3));
         assert!(!success);
-        assert_eq!(String::from_utf8(printed).unwrap(), "test one\nkilled, because it took longer than 0 s\n");
+        assert_eq!(String::from_utf8(printed).unwrap(), "test one\nkilled, because it took longer than 3 s\n");
+        let try_lock = format!("flock --wait 10 {} true", lock.path().display());
         let minute = Duration::from_secs(60);
+        assert_eq!(script(&try_lock, minute), (Vec::new(), true));
         assert_eq!(script("echo out; echo err >&2", minute), (b"out\nerr\n".to_vec(), true));
         assert_eq!(script("exit 3", minute), (Vec::new(), false));
     }

@@ -11,6 +11,7 @@ mod exit;
 mod given;
 mod in_turn;
 mod long_check_job;
+mod mappings;
 mod message;
 mod named_disk;
 mod output;

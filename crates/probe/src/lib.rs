@@ -42,7 +42,7 @@ pub use block::BlockQueue;
 pub use counters::{storage_read_bytes, thread_clock, thread_cost, thread_time};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;
-pub use mapped::MappedFile;
+pub use mapped::Mapped;
 
 /// A machine, as its `/proc`, `/sys` and `/etc` describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ struct bio___more {
 /* The flag of a bio in flight, BIO_TRACE_COMPLETION: its enumeration has no name, so the reader looks it up. */
 const volatile u32 in_flight_flag = 0;
 
-/* The bios in flight on disks without requests. */
+/* The bios in flight on disks without requests. Some drivers complete bios unseen, so the oldest entries are evicted. */
 struct {
-	uint(type, MAP_HASH);
+	uint(type, MAP_LRU_HASH);
 	uint(max_entries, 16384);
 	type(key, u64);
 	type(value, struct on_its_way);
@@ -47,13 +47,15 @@ int bio_begins(u64 *context)
 	if (!takes_bios(disk))
 		return 0;
 	struct on_its_way it = { .rq = (u64)bio, .device = number_of(disk) };
-	if (place_of(it.device) >= DISKS_MAX)
-		return 0;
 	u64 key = it.rq;
 	/* The previous bio in this memory was completed unseen. */
 	struct on_its_way *before = map_lookup(&bios, &key);
-	if (before)
+	if (before) {
 		count_unseen_bio(before->device, before->flags);
+		map_delete(&bios, &key);
+	}
+	if (place_of(it.device) >= DISKS_MAX)
+		return 0;
 	it.bytes = bio->bi_iter.bi_size;
 	it.flags = flags_of_bio(bio);
 	if (with_waits)
@@ -110,15 +112,16 @@ int bio_ends(u64 *context)
 	return 0;
 }
 
-/* Called by the reader for a bio that has been in flight for long. Returns 1 if it still is, and forgets it otherwise:
- * drivers that pass on the bio itself may complete it unseen. */
+/* Called by the reader for a bio that has been in flight since a given time. Returns 1 if it still is, and forgets it
+ * otherwise: drivers that pass on the bio itself may complete it unseen. */
 SEC("raw_tp/check_bio")
 int check_bio(u64 *context)
 {
 	u64 key = context[0];
 	struct on_its_way *it = map_lookup(&bios, &key);
 	unsigned short flags = 0;
-	if (!it)
+	/* Another bio may have its memory by now. */
+	if (!it || it->issue_ns != context[1])
 		return 0;
 	probe_read_kernel(&flags, sizeof(flags), &((struct bio___more *)key)->bi_flags);
 	if (!in_flight_flag || flags & in_flight_flag)

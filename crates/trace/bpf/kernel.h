@@ -130,9 +130,11 @@ struct pt_regs___x86 {
 	u64 r9;
 	u64 dx;
 	u64 di;
+	u16 cs;
 };
 struct pt_regs___arm64 {
 	u64 regs[31];
+	u64 pstate;
 	u64 orig_x0;
 };
 /* The value depends on the kernel's configuration. */
@@ -423,6 +425,18 @@ static always_inline void stamp(struct sync *it)
 	it->start_ns = ktime_get_ns();
 }
 
+enum { CS_32_BIT_X86 = 0x23, PSTATE_32_BIT_ARM64 = 0x10 };
+
+/* Programs of 32 bits number their calls differently. */
+static always_inline int is_of_32_bits(struct pt_regs___x86 *x86, struct pt_regs___arm64 *arm64)
+{
+	u16 cs = 0;
+	if (!is_x86())
+		return !!(arm64->pstate & PSTATE_32_BIT_ARM64);
+	probe_read_kernel(&cs, sizeof(cs), &x86->cs);
+	return cs == CS_32_BIT_X86;
+}
+
 /* Remembers that a thread calls fsync or similar, or writes to a file that is synced after each write. */
 SEC("tp_btf/sys_enter")
 int call_begins(u64 *context)
@@ -433,6 +447,8 @@ int call_begins(u64 *context)
 	struct sync it = { .call = calls[call] - 1 };
 	struct pt_regs___x86 *x86 = (struct pt_regs___x86 *)context[0];
 	struct pt_regs___arm64 *arm64 = (struct pt_regs___arm64 *)context[0];
+	if ((it.call >= READ_CALLS && !with_direct) || is_of_32_bits(x86, arm64))
+		return 0;
 	u64 first = is_x86() ? x86->di : arm64->orig_x0;
 	u32 flags = 0;
 	if (it.call == MSYNC) {
@@ -469,7 +485,9 @@ int call_ends(u64 *context)
 
 /* Operations of io_uring (linux/io_uring.h) and flags of its requests. */
 enum { RING_READV = 1, RING_WRITEV = 2, RING_FSYNC = 3, RING_READ_FIXED = 4, RING_WRITE_FIXED = 5,
-       RING_SYNC_FILE_RANGE = 8, RING_READ = 22, RING_WRITE = 23, HAS_REGISTERED_FILE = 1, FILE_POINTER = ~7ull };
+       RING_SYNC_FILE_RANGE = 8, RING_READ = 22, RING_WRITE = 23 };
+enum { HAS_REGISTERED_FILE = 1, SKIPS_COMPLETION = 1 << 6 };
+#define FILE_POINTER (~7ull)
 
 static always_inline u32 call_of_ring(u8 opcode)
 {
@@ -492,12 +510,10 @@ static always_inline u32 call_of_ring(u8 opcode)
 }
 
 /* The file of a request that is being submitted. */
-static always_inline struct file *file_of_ring(struct io_kiocb *rq)
+static always_inline struct file *file_of_ring(struct io_kiocb *rq, u32 flags)
 {
-	u32 flags = 0, number = rq->cqe.fd;
+	u32 number = rq->cqe.fd;
 	u64 pointer = 0;
-	/* As wide as a word since 6.10; the flag is in the lower half. */
-	probe_read_kernel(&flags, sizeof(flags), &rq->flags);
 	if (!(flags & HAS_REGISTERED_FILE))
 		return file_of(number);
 	if (HAS(((struct io_file_table *)0)->data)) {
@@ -522,13 +538,20 @@ int ring_begins(u64 *context)
 {
 	struct io_kiocb *rq = (struct io_kiocb *)context[0];
 	struct sync it = { .call = call_of_ring(rq->opcode), .is_of_ring = 1 };
+	u64 key = (u64)rq;
+	/* The end of the previous request in this memory may not have been reported. */
+	map_delete(&ring_syncs, &key);
 	if (it.call == CALLS || (it.call >= READ_CALLS && !with_direct))
 		return 0;
-	u64 key = (u64)rq;
-	u32 of_task = 0, flags = 0;
+	u32 of_task = 0, flags = 0, flags_of_write = 0;
+	/* As wide as a word since 6.10; these flags are in the lower half. */
+	probe_read_kernel(&flags, sizeof(flags), &rq->flags);
+	/* Nothing would report its end. */
+	if (flags & SKIPS_COMPLETION)
+		return 0;
 	if (it.call >= SYNC_CALLS)
-		probe_read_kernel(&flags, sizeof(flags), &((struct io_rw *)rq)->flags);
-	if (!is_wanted(&it, file_of_ring(rq), flags))
+		probe_read_kernel(&flags_of_write, sizeof(flags_of_write), &((struct io_rw *)rq)->flags);
+	if (!is_wanted(&it, file_of_ring(rq, flags), flags_of_write))
 		return 0;
 	stamp(&it);
 	read_current(of_task, flags);

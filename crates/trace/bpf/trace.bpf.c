@@ -16,7 +16,7 @@ struct on_its_way {
 };
 
 /* Kinds of events. */
-enum { REQUEST = 0, REQUEST_WITH_START = 1, SYNC = 2, RELEASED = 3, DIRTIED = 4, KERNELS = 0x100 };
+enum { REQUEST = 0, REQUEST_WITH_START = 1, SYNC = 2, RELEASED = 3, DIRTIED = 4, KERNELS = 0x100, OF_RING = 0x200 };
 
 /* An event: 88 bytes, in the byte order of the machine. */
 struct event {
@@ -188,7 +188,7 @@ int rq_complete(u64 *context)
 	u64 key = (u64)rq, now = ktime_get_ns();
 	flags = rq->cmd_flags;
 	/* The end of a flush sequence; its parts were separate requests. */
-	if (!bytes && (flags & 0xff) != OP_FLUSH) {
+	if (!bytes && (flags & OP_MASK) != OP_FLUSH) {
 		map_delete(&requests, &key);
 		return 0;
 	}
@@ -353,7 +353,7 @@ static always_inline void call_ended(struct sync *it, long result)
 		.device = it->device,
 		.flags = it->call,
 		.error = result < 0 ? result : 0,
-		.kind = SYNC,
+		.kind = SYNC | (it->is_of_ring ? OF_RING : 0),
 		.blkcg = it->blkcg,
 		.who = it->who,
 	};

@@ -68,6 +68,8 @@ pub struct Capture {
     source: Source,
     /// Whether the kernel reports when a request was created (`block_io_start`, from 6.5 on).
     sees_start: bool,
+    /// Whether the kernel reports syncs through io_uring; false without syncs.
+    sees_rings: bool,
 }
 
 /// Where the events come from.
@@ -85,7 +87,10 @@ impl Capture {
     /// If the kernel or this user's privileges do not allow it; why it allows no BPF.
     pub fn begin(of: Of, calls: Calls) -> Result<Self> {
         let refused = match Bpf::begin(of, calls) {
-            Ok((bpf, sees_start)) => return Ok(Self { source: Source::Bpf(Box::new(bpf)), sees_start }),
+            Ok((bpf, sees_start)) => {
+                let sees_rings = bpf.sees_rings;
+                return Ok(Self { source: Source::Bpf(Box::new(bpf)), sees_start, sees_rings });
+            }
             Err(refused) => refused,
         };
         let device = match of {
@@ -97,7 +102,8 @@ impl Capture {
             return Err(refused);
         }
         let tracefs = Tracefs::begin(device).map_err(|_| refused)?;
-        Ok(Self { sees_start: tracefs.sees_start, source: Source::Tracefs(Box::new(tracefs)) })
+        let sees_start = tracefs.sees_start;
+        Ok(Self { source: Source::Tracefs(Box::new(tracefs)), sees_start, sees_rings: false })
     }
 
     /// Returns true if the events come from BPF programs, false if they come from tracefs.
@@ -110,6 +116,12 @@ impl Capture {
     #[must_use]
     pub const fn sees_start(&self) -> bool {
         self.sees_start
+    }
+
+    /// Returns true if syncs are recorded, and those through io_uring are among them.
+    #[must_use]
+    pub const fn sees_rings(&self) -> bool {
+        self.sees_rings
     }
 
     /// Passes on the events recorded since the last call, in the order of completion on each processor, but at most
@@ -142,6 +154,7 @@ impl Capture {
 struct Bpf {
     bpf: Ebpf,
     ring: RingBuf<aya::maps::MapData>,
+    sees_rings: bool,
 }
 
 impl Bpf {
@@ -167,16 +180,17 @@ impl Bpf {
             attach(&mut bpf, &btf, "bio_begins", "block_bio_queue")?;
             false
         };
+        let mut sees_rings = false;
         if with_syncs {
             if has_requests {
                 attach(&mut bpf, &btf, "bio_queued", "block_bio_queue")?;
             }
             // Optional: without it, nobody can be named as the cause of writeback.
             let _ = attach(&mut bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
-            attach_calls(&mut bpf, &btf)?;
+            sees_rings = attach_calls(&mut bpf, &btf)?;
         }
         let ring = bpf.take_map("events").context("the program has no ring")?;
-        Ok((Self { bpf, ring: RingBuf::try_from(ring)? }, sees_start))
+        Ok((Self { bpf, ring: RingBuf::try_from(ring)?, sees_rings }, sees_start))
     }
 
     fn read(&mut self, mut take: impl FnMut(Event)) -> bool {

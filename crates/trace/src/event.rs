@@ -14,17 +14,29 @@ const RELEASED: u32 = 3;
 const DIRTIED: u32 = 4;
 /// Added to `kind` if a kernel thread issued the request.
 const KERNELS: u32 = 0x100;
+/// Added to `kind` of a sync that is a request of io_uring.
+const OF_RING: u32 = 0x200;
+
 /// An event in the ring buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A completed request.
     Request(Request),
     /// A sync that is over.
-    Sync(Sync),
+    Sync(Sync, Via),
     /// A request that a control group's limit had held back was released.
     Released(Released),
     /// A thread changed files in memory, which will be written back.
     Dirtied(Dirtied),
+}
+
+/// How a sync was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// By a system call.
+    Call,
+    /// As a request of io_uring, which other threads of the kernel may serve.
+    Ring,
 }
 
 /// A control group's limit released a request to the disk. It is not known since when the request had been held back.
@@ -62,7 +74,7 @@ impl Event {
         let [complete_ns, queue_ns, took_ns, sector, cgroup] = [0, 8, 16, 24, 56].map(u64_at);
         let [size, device, flags, error, kind, blkcg, pid, tid] = [32, 36, 40, 44, 48, 52, 64, 68].map(u32_at);
         let device = (device >> 20, device & 0xf_ffff);
-        let (kind, is_kernels) = (kind & !KERNELS, kind & KERNELS != 0);
+        let (kind, is_kernels, is_of_ring) = (kind & !(KERNELS | OF_RING), kind & KERNELS != 0, kind & OF_RING != 0);
         let asker =
             Asker { is_kernels, pid, tid, comm: bytes[LENGTH - COMM..].try_into().expect("as long as a name"), cgroup };
         // Older kernels report a negative error number, newer ones (5.16 and later, and those with a backport) a block
@@ -84,18 +96,21 @@ impl Event {
                 blkcg,
                 errno,
             }),
-            SYNC => Self::Sync(Sync {
-                complete_ns,
-                took_ns,
-                run_delay_ns: queue_ns,
-                inode: sector,
-                bytes: size,
-                device,
-                call: call_name(flags),
-                blkcg,
-                asker,
-                errno,
-            }),
+            SYNC => Self::Sync(
+                Sync {
+                    complete_ns,
+                    took_ns,
+                    run_delay_ns: queue_ns,
+                    inode: sector,
+                    bytes: size,
+                    device,
+                    call: call_name(flags),
+                    blkcg,
+                    asker,
+                    errno,
+                },
+                if is_of_ring { Via::Ring } else { Via::Call },
+            ),
             RELEASED => Self::Released(Released { complete_ns, device, bytes: size, blkcg }),
             DIRTIED => Self::Dirtied(Dirtied { complete_ns, device, bytes: size, asker }),
             _ => return None,
@@ -107,7 +122,7 @@ impl Event {
     pub const fn complete_ns(&self) -> u64 {
         match self {
             Self::Request(request) => request.complete_ns,
-            Self::Sync(sync) => sync.complete_ns,
+            Self::Sync(sync, _) => sync.complete_ns,
             Self::Released(released) => released.complete_ns,
             Self::Dirtied(dirtied) => dirtied.complete_ns,
         }
@@ -171,7 +186,9 @@ mod tests {
         assert_eq!(request.total_ns(), 3_000);
         let Some(Event::Request(request)) = read(0, -28) else { panic!("a request") };
         assert_eq!((request.queue_ns, request.errno), (None, 28), "no start time; an error number as before 5.16");
-        let Some(Event::Sync(sync)) = read(2, -5) else { panic!("a sync") };
+        let Some(Event::Sync(sync, via)) = read(2, -5) else { panic!("a sync") };
+        assert_eq!(via, Via::Call);
+        assert!(matches!(read(OF_RING | 2, 0), Some(Event::Sync(_, Via::Ring))));
         assert_eq!((sync.took_ns, sync.run_delay_ns, sync.inode, sync.errno), (2_000, 1_000, 2_048, 5));
         assert!(matches!(read(3, 0), Some(Event::Released(Released { blkcg: 9, bytes: 4096, .. }))));
         assert!(matches!(read(4, 0), Some(Event::Dirtied(Dirtied { bytes: 4096, .. }))));

@@ -21,7 +21,7 @@ mod tracefs;
 
 pub use capture::{Calls, Capture, Counts, Of};
 pub use entry::Entry;
-pub use event::{Dirtied, Event, Released};
+pub use event::{Dirtied, Event, Released, Via};
 pub use latencies::{Latencies, Stage};
 pub use live::{Disks, InFlight, Live, LiveDisk, Process, SyncUnderWay};
 pub use others::{Others, SlowRequest};

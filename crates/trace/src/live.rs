@@ -139,6 +139,8 @@ pub struct Live {
     stamps_issue: bool,
     /// Whether the programs for disks without requests are attached.
     serves_bios: bool,
+    /// Whether the kernel refuses them.
+    no_bios: bool,
     found: RingBuf<MapData>,
 }
 
@@ -171,7 +173,8 @@ impl Live {
         let found = RingBuf::try_from(bpf.take_map("found").context("the program has no ring")?)?;
         let free = (0..room as u32).rev().collect();
         let places = Places::new();
-        let mut live = Self { bpf, places, free, with_waits, stamps_issue: false, serves_bios: false, found };
+        let mut live =
+            Self { bpf, places, free, with_waits, stamps_issue: false, serves_bios: false, no_bios: false, found };
         first.iter().take(room).try_for_each(|disk| live.place(*disk).map(drop))?;
         if has_requests {
             attach(&mut live.bpf, &btf, "rq_complete", "block_rq_complete")?;
@@ -181,7 +184,9 @@ impl Live {
             }
         }
         if first.iter().any(|disk| !disk.has_requests) {
-            live.serve_bios(&btf)?;
+            let served = live.serve_bios(&btf);
+            // The other disks do not need these programs.
+            if has_requests { live.no_bios = served.is_err() } else { served? }
         }
         if with_waits {
             // Optional: without it, it is not known what processes change in memory.
@@ -220,16 +225,15 @@ impl Live {
         Ok(())
     }
 
-    /// Adds a disk. Returns false if there is no room for it.
+    /// Adds a disk. Returns false if there is no room for it, or the kernel refuses the programs that it needs.
     ///
     /// # Errors
-    /// If the kernel rejects the update, or the programs that this disk needs.
+    /// If the kernel rejects the update.
     pub fn add(&mut self, disk: LiveDisk) -> Result<bool> {
-        let has_place = self.place(disk)?;
-        if has_place && !disk.has_requests && !self.serves_bios {
-            self.serve_bios(&Btf::from_sys_fs()?)?;
+        if !disk.has_requests && !self.serves_bios && !self.no_bios {
+            self.no_bios = Btf::from_sys_fs().map_err(Into::into).and_then(|btf| self.serve_bios(&btf)).is_err();
         }
-        Ok(has_place)
+        if !disk.has_requests && self.no_bios { Ok(false) } else { self.place(disk) }
     }
 
     fn place(&mut self, LiveDisk { device, has_requests }: LiveDisk) -> Result<bool> {
@@ -292,7 +296,7 @@ impl Live {
                 continue;
             };
             let mut options = RawTracePointRunOptions::new();
-            options.args[0] = bio;
+            options.args[..2].copy_from_slice(&[bio, now_ns.saturating_sub(found.age_ns)]);
             let checked = check.test_run(options).context("the kernel did not run the program that checks old bios")?;
             if checked.return_value == 1 {
                 old.push(found);

@@ -17,6 +17,8 @@ const CHANGED: [(&str, &str, &str); 2] =
 const START_SINCE: (u32, u32) = (6, 5);
 /// First kernel whose tracepoints of io_uring describe the request.
 const RING_SINCE: (u32, u32) = (6, 0);
+/// First kernel in which the tracepoint of a submission has another name.
+const RING_RENAMED: (u32, u32) = (6, 3);
 /// System calls and their names, in the order of the programs' numbers: those that make files durable, then those that
 /// write, then those that read. A call of the last two kinds is reported if it is durable, or bypasses the page cache.
 const CALLS: [(i64, &str); 16] = [
@@ -173,16 +175,15 @@ pub(crate) fn attach_start(bpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<bool
     }
 }
 
-/// Attaches the programs for syncs: to system calls and, where the kernel describes its requests, to io_uring.
-pub(crate) fn attach_calls(bpf: &mut Ebpf, btf: &Btf) -> Result<()> {
-    if kernel_version() >= RING_SINCE {
-        // Optional: io_uring may be missing. The tracepoint had another name before 6.3.
-        let _ = attach(bpf, btf, "ring_ends", "io_uring_complete")
-            .and_then(|()| attach(bpf, btf, "ring_begins", "io_uring_submit_req"))
-            .or_else(|_| attach(bpf, btf, "ring_begins", "io_uring_submit_sqe"));
-    }
+/// Attaches the programs for syncs: to system calls and, if possible, to io_uring. Returns whether its syncs are seen.
+pub(crate) fn attach_calls(bpf: &mut Ebpf, btf: &Btf) -> Result<bool> {
     attach(bpf, btf, "call_ends", "sys_exit")?;
-    attach(bpf, btf, "call_begins", "sys_enter")
+    attach(bpf, btf, "call_begins", "sys_enter")?;
+    let version = kernel_version();
+    let submits = if version >= RING_RENAMED { "io_uring_submit_req" } else { "io_uring_submit_sqe" };
+    Ok(version >= RING_SINCE
+        && attach(bpf, btf, "ring_ends", "io_uring_complete").is_ok()
+        && attach(bpf, btf, "ring_begins", submits).is_ok())
 }
 
 /// Major and minor version of the running kernel; 0 if it cannot be parsed.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use qd1_model::requests::{Asker, Op, Request, Sync};
 
-use crate::event::{Dirtied, Event};
+use crate::event::{Dirtied, Event, Via};
 
 /// What a sync waited for. If several apply at the same instant, the first of these counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub struct Syncs {
     kept: VecDeque<Event>,
     /// What threads changed in memory, in the same order.
     dirtied: VecDeque<Dirtied>,
-    waiting: VecDeque<Sync>,
+    waiting: VecDeque<(Sync, Via)>,
     last_ns: u64,
     unexplained: u64,
 }
@@ -125,9 +125,9 @@ impl Syncs {
         self.last_ns = self.last_ns.max(event.complete_ns());
         match event {
             Event::Dirtied(dirtied) => self.dirtied.push_back(dirtied),
-            Event::Sync(sync) => {
+            Event::Sync(sync, via) => {
                 match wanted(&sync) {
-                    true if self.waiting.len() < WAITING_MAX => self.waiting.push_back(sync),
+                    true if self.waiting.len() < WAITING_MAX => self.waiting.push_back((sync, via)),
                     true => self.unexplained += 1,
                     false => {}
                 }
@@ -160,8 +160,9 @@ impl Syncs {
         let oldest_ns = self.last_ns.saturating_sub(DIRTY_NS);
         while self.kept.pop_front_if(|event| event.complete_ns() < oldest_ns).is_some() {}
         while self.dirtied.pop_front_if(|dirtied| dirtied.complete_ns < oldest_ns).is_some() {}
-        let sync = self.waiting.pop_front_if(|sync| sync.complete_ns.saturating_add(LATER_NS) <= now_ns)?;
-        let split = split(&sync, &self.kept, &self.dirtied);
+        let is_explained = |(sync, _): &mut (Sync, Via)| sync.complete_ns.saturating_add(LATER_NS) <= now_ns;
+        let (sync, via) = self.waiting.pop_front_if(is_explained)?;
+        let split = split(&sync, via, &self.kept, &self.dirtied);
         Some((sync, split))
     }
 }
@@ -181,9 +182,9 @@ fn is_writeback(asker: &Asker) -> bool {
 
 /// Whether the thread issued the request itself, a thread of its io_uring did, or a kernel thread did after its control
 /// group's limit had released it.
-fn is_own(request: &Request, sync: &Sync) -> bool {
+fn is_own(request: &Request, sync: &Sync, via: Via) -> bool {
     request.asker.tid == sync.asker.tid
-        || (request.asker.pid == sync.asker.pid && is_of_ring(&request.asker))
+        || (via == Via::Ring && request.asker.pid == sync.asker.pid && is_of_ring(&request.asker))
         || (sync.blkcg > ROOT && request.blkcg == sync.blkcg && is_released(request))
 }
 
@@ -204,7 +205,7 @@ const ROOT: u32 = 1;
 /// A wait: from, until, and for what.
 type Wait = (u64, u64, Part);
 
-fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> Split {
+fn split(sync: &Sync, via: Via, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> Split {
     let (begin_ns, end_ns) = (sync.complete_ns - sync.took_ns, sync.complete_ns);
     let is_here = |device| sync.device == (0, 0) || sync.device == device;
     let overlaps = |from_ns: u64, until_ns: u64| from_ns < end_ns && until_ns > begin_ns;
@@ -222,7 +223,7 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
                 if !overlaps(asked_ns, request.complete_ns) {
                     continue;
                 }
-                let is_own = is_own(request, sync);
+                let is_own = is_own(request, sync, via);
                 if is_own {
                     own_ns.push(request.complete_ns);
                 }
@@ -243,8 +244,9 @@ fn split(sync: &Sync, events: &VecDeque<Event>, dirtied: &VecDeque<Dirtied>) -> 
                     releases_ns.push(at_ns);
                 }
             }
-            Event::Sync(other)
-                if (is_here(other.device) || other.device == (0, 0))
+            Event::Sync(other, _)
+                if !other.is_direct()
+                    && (is_here(other.device) || other.device == (0, 0))
                     && other.asker.tid != sync.asker.tid
                     && overlaps(other.complete_ns - other.took_ns, other.complete_ns) =>
             {
@@ -384,7 +386,7 @@ mod tests {
     }
 
     fn sync(by: Asker, begin: u64, end: u64, blkcg: u32) -> Event {
-        Event::Sync(Sync {
+        let sync = Sync {
             complete_ns: end * MS,
             took_ns: (end - begin) * MS,
             run_delay_ns: MS,
@@ -395,7 +397,8 @@ mod tests {
             blkcg,
             asker: by,
             errno: 0,
-        })
+        };
+        Event::Sync(sync, Via::Call)
     }
 
     /// The sync of thread 1, in ms by part.
@@ -443,6 +446,28 @@ mod tests {
         ]);
         assert_eq!(parts, [4, 38, 0, 2, 0, 1, 5]);
         assert_eq!(others.len(), 1, "the request of the other group");
+    }
+
+    #[test]
+    fn requests_of_a_rings_threads_belong_to_its_syncs_only() {
+        let (us, worker) = (asker(1, "db"), Asker { pid: 1, ..asker(9, "iou-wrk-1") });
+        let data_ms = |via: Via| {
+            let Event::Sync(sync, _) = sync(us, 0, 50, 1) else { unreachable!("it is a sync") };
+            let mut syncs = Syncs::default();
+            syncs.take(request(worker, WRITE_SYNC, [5, 5, 45], 1), |_| false);
+            syncs.take(Event::Sync(sync, via), |_| true);
+            syncs.next_explained(u64::MAX).expect("the sync should be explained").1.of(Part::Data) / MS
+        };
+        assert_eq!((data_ms(Via::Ring), data_ms(Via::Call)), (40, 0));
+    }
+
+    #[test]
+    fn direct_reads_of_others_are_not_their_syncs() {
+        let (us, other) = (asker(1, "db"), asker(7, "fio"));
+        let Event::Sync(theirs, via) = sync(other, 10, 20, 1) else { unreachable!("it is a sync") };
+        let direct = Event::Sync(Sync { call: Sync::DIRECT_READ, ..theirs }, via);
+        let (_, others) = explained(vec![request(other, 0, [10, 10, 20], 1), direct, sync(us, 0, 50, 1)]);
+        assert_eq!((others[0].requests, others[0].syncs), (1, 0));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn bios_are_counted_as_the_kernel_counts_them_with_their_times_and_processes() {
         assert_eq!([sum(op, "/total/count"), sum(op, "/device/count"), sum(op, "/queue/count")], [kernel, kernel, 0]);
     }
     let medians = all.iter().filter_map(|report| report["disk"][0]["latency"]["read"]["total"]["p50_ns"].as_u64());
-    assert!(medians.clone().count() > 0 && medians.clone().all(|ns| (64..5_000_000).contains(&ns)), "{all:?}");
+    assert!(medians.clone().count() > 0 && medians.clone().all(|ns| ns >= 64), "{all:?}");
     let numbers = fs::read_to_string(format!("/sys/block/{disk}/dev")).unwrap();
     let numbers: Value = format!("[{}]", numbers.trim().replace(':', ",")).parse().unwrap();
     let mut moved = 0.0;

@@ -151,7 +151,7 @@ fn the_wait_for_a_control_groups_limit_is_shown_as_throttle() {
     let biolatency = Biolatency::begin(&disk.mounted.disk);
     let syncs = slow(disk.syncs(|| dsync(disk.path(), 100, in_group(&group, "dd", &[]))));
     assert_mostly(&syncs, 8, &["throttle"]);
-    // The tool that is asked first does not see these waits: they are over before a request is made.
+    // The tool people reach for first does not see these waits: they are over before a request is made.
     match biolatency.map(Biolatency::end) {
         Err(reason) => println!("without biolatency: {reason}"),
         Ok(buckets) => {
@@ -160,7 +160,7 @@ fn the_wait_for_a_control_groups_limit_is_shown_as_throttle() {
             };
             println!("biolatency: {buckets:?}; {} syncs took 20 ms or longer", syncs.len());
             assert!(count(0) >= syncs.len() as u64, "it counted fewer requests than there were syncs: {buckets:?}");
-            assert!(count(16_384) * 10 <= count(0), "requests themselves were slow: {buckets:?}");
+            assert!(count(8_192) * 2 <= count(0), "requests themselves were slow: {buckets:?}");
         }
     }
 }
@@ -168,12 +168,12 @@ fn the_wait_for_a_control_groups_limit_is_shown_as_throttle() {
 /// Regression: another thread ends a call of io_uring, and the wait was unknown.
 #[test]
 fn the_wait_for_a_limit_is_throttle_for_syncs_through_io_uring() {
-    or_skip!(io_uring_is_allowed());
+    or_skip!(io_uring_is_seen());
     let disk = or_skip!(Ext4::quick());
     let group = or_skip!(Throttle::new("trace-ring", &disk.mounted.disk, &[("write_iops", 20)]));
     let syncs = disk.syncs_of("fio", || {
         let job = ["--rw=write", "--ioengine=io_uring", "--fsync=1", "--number_ios=40"];
-        fio(disk.path(), in_group(&group, "fio", &[]), &job);
+        fio(disk.path(), in_group(&group, "timeout", &[]), &job);
     });
     assert_mostly(&slow(syncs), 8, &["throttle"]);
 }
@@ -185,7 +185,11 @@ fn the_wait_for_a_limit_on_earlier_writes_is_throttle() {
     let group = or_skip!(Throttle::new("trace-early", &disk.mounted.disk, &[("write_iops", 20)]));
     let syncs = disk.syncs_of("fio", || {
         let early = ["--sync_file_range=write:4", "--fdatasync=16", "--number_ios=96", "--overwrite=1"];
-        fio(disk.path(), in_group(&group, "fio", &[]), &[&["--rw=randwrite", "--ioengine=psync"][..], &early].concat());
+        fio(
+            disk.path(),
+            in_group(&group, "timeout", &[]),
+            &[&["--rw=randwrite", "--ioengine=psync"][..], &early].concat(),
+        );
     });
     assert_mostly(&slow(syncs), 4, &["throttle"]);
 }
@@ -205,7 +209,7 @@ fn the_wait_for_a_limit_is_throttle_even_if_a_neighbour_syncs() {
 
 #[test]
 fn each_call_that_syncs_is_shown() {
-    let disk = or_skip!(Ext4::quick());
+    let (disk, other) = (or_skip!(Ext4::quick()), or_skip!(Ext4::quick()));
     let device = disk.mounted.disk.path();
     let pid = std::process::id().to_string();
     let objects = traced(device, &["--op", "sync", "--pid", &pid], || {
@@ -218,10 +222,11 @@ fn each_call_that_syncs_is_shown() {
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
         // Without the flag, the write is not a sync.
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::empty()).unwrap();
-        // Of two mappings, one is of a file on another disk.
-        let elsewhere = tempfile::tempfile().unwrap();
-        elsewhere.set_len(4096).unwrap();
-        change_mapped(&elsewhere);
+        // Of three mappings, one is of a file on another disk, and one in memory.
+        for elsewhere in [tempfile::tempfile_in(other.path()).unwrap(), tempfile::tempfile_in("/dev/shm").unwrap()] {
+            elsewhere.set_len(4096).unwrap();
+            change_mapped(&elsewhere);
+        }
         change_mapped(&File::options().read(true).write(true).open(&path).unwrap());
         rustix::fs::fsync(File::open(device).unwrap()).unwrap();
     });
@@ -248,32 +253,40 @@ fn change_mapped(file: &File) {
     }
 }
 
-/// Runs fio on a file of `dir` and returns its JSON.
-fn fio(dir: &Path, mut fio: Command, args: &[&str]) -> Value {
-    fio.args(["--name=job", "--size=8m", "--bs=4k", "--output-format=json", "--thread"]).args(args);
-    let output = fio.arg(format!("--directory={}", dir.display())).output().unwrap();
+/// Runs fio on a file of `dir` by `timeout` and returns its JSON.
+fn fio(dir: &Path, mut timeout: Command, args: &[&str]) -> Value {
+    timeout.args(["-k", "5", "120", "fio", "--name=job", "--size=8m", "--bs=4k", "--output-format=json", "--thread"]);
+    timeout.args(args);
+    let output = timeout.arg(format!("--directory={}", dir.display())).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // Warnings come first.
     let text = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap()
 }
 
-fn io_uring_is_allowed() -> Result<(), String> {
-    match fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
-        Ok(text) if text.trim() != "0" => Err("io_uring is disabled".to_owned()),
-        _ => Ok(()),
+/// Whether io_uring is allowed, and the kernel describes its requests.
+fn io_uring_is_seen() -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let job = ["-k", "5", "60", "fio", "--name=try", "--ioengine=io_uring", "--size=4k", "--thread"];
+    let place = format!("--directory={}", dir.path().display());
+    match Command::new("timeout").args(job).arg(place).stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => {}
+        _ => return Err("fio cannot use io_uring here".to_owned()),
     }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let is_seen = release.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 6);
+    if is_seen { Ok(()) } else { Err("the kernel is older than 6.0".to_owned()) }
 }
 
 #[test]
 fn syncs_through_io_uring_are_shown() {
-    or_skip!(io_uring_is_allowed());
+    or_skip!(io_uring_is_seen());
     let disk = or_skip!(Ext4::quick());
     for more in [&[][..], &["--registerfiles"], &["--registerfiles", "--sqthread_poll"]] {
         let job = ["--rw=randwrite", "--ioengine=io_uring", "--iodepth=4", "--number_ios=100", "--fsync=5"];
         let mut of_fio = Value::Null;
         let objects = traced(disk.mounted.disk.path(), &["--op", "sync", "--comm", "fio"], || {
-            of_fio = fio(disk.path(), Command::new("fio"), &[&job[..], more].concat());
+            of_fio = fio(disk.path(), Command::new("timeout"), &[&job[..], more].concat());
         });
         let of_fio = of_fio["jobs"][0]["sync"]["total_ios"].as_u64().unwrap();
         let syncs = objects.iter().filter(|object| object["type"] == "sync" && object["op"] == "fsync");
@@ -292,7 +305,7 @@ fn direct_reads_are_shown_and_wait_for_the_device() {
     let mut of_fio = Value::Null;
     let objects = traced(disk.mounted.disk.path(), &["--op", "direct", "--comm", "fio", "--min-size", "4k"], || {
         let job = ["--rw=randread", "--ioengine=psync", "--direct=1", "--number_ios=100"];
-        of_fio = fio(disk.path(), Command::new("fio"), &job);
+        of_fio = fio(disk.path(), Command::new("timeout"), &job);
     });
     let reads: Vec<Value> = objects.into_iter().filter(|object| object["op"] == "direct_read").collect();
     assert_eq!(reads.len() as u64, of_fio["jobs"][0]["read"]["total_ios"].as_u64().unwrap());

@@ -125,7 +125,7 @@ fn put_sync(to: &mut Vec<u8>, sync: &Sync, split: &Split, begin_ns: u64, last_ns
     let complete_ns = sync.complete_ns.max(begin_ns);
     put_signed(to, complete_ns.wrapping_sub(*last_ns).cast_signed());
     *last_ns = complete_ns;
-    let call = Sync::CALLS.iter().position(|name| *name == sync.call).unwrap_or_default();
+    let call = Sync::CALLS.iter().position(|name| *name == sync.call).expect("a call has one of these names");
     for value in [sync.took_ns, sync.run_delay_ns, sync.inode, call as u64] {
         put(to, value);
     }

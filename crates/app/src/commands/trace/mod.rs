@@ -4,7 +4,6 @@ mod answer;
 mod args;
 mod columns;
 mod lines;
-mod mapped;
 mod play;
 mod recorder;
 mod shown;
@@ -24,20 +23,21 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Error, Result};
 use qd1_clock as clock;
+use qd1_model::requests::Sync;
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Problem, ProblemKind, printable};
-use qd1_probe::Machine;
+use qd1_probe::{Machine, Mapped};
 use qd1_report::thousands;
-use qd1_trace::{Capture, Counts, Device, Of, Syncs};
+use qd1_trace::{Capture, Counts, Device, Event, Of, Syncs};
 
 use crate::bpf::refusal;
+use crate::mappings::Mappings;
 use crate::message;
 use crate::named_disk::{device_or_disk_below, topmost_disk};
 use crate::signals::Signals;
 use crate::stream::has_hung_up;
 use args::{Filter, Format, TraceCommand, Wanted};
 use lines::Lines;
-use mapped::Mappings;
 use recorder::{Recorder, names_of};
 use shown::Shown;
 use sink::Sink;
@@ -78,6 +78,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(recorded, args.calls()).map_err(|error| not_allowed(&error))?;
     let (sees_start, is_bpf) = (capture.sees_start(), capture.is_bpf());
+    let lacks_rings = args.has_syncs() && !capture.sees_rings();
     if !is_bpf && cgroup.is_some() {
         let message = "--cgroup needs BPF, which this kernel or container does not allow; omit it";
         return Err(Problem::new(ProblemKind::Capability, message).into());
@@ -96,10 +97,10 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         Of::All => None,
         Of::Requests(device) | Of::Bios(device) => Some((device.major, device.minor)),
     };
-    let mut mappings = Mappings::new(&machine, numbers);
+    let mut mappings = Mappings::new(&machine);
     let mut shown = Shown::new(Filter { args, cgroup }, sink);
     let mut take = |event, shown: &mut Shown<'_>| {
-        if let Some(event) = mappings.complete(event) {
+        if let Some(event) = completed(event, &mut mappings, numbers) {
             shown.take(event);
         }
     };
@@ -136,6 +137,11 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         if let Some((path, bytes)) = file {
             message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));
         }
+        if lacks_rings {
+            message::print(format_args!(
+                "qd1: syncs through io_uring are not seen on this kernel (Linux 6.0 and later)"
+            ));
+        }
         if let Some(answer) = answer.words() {
             message::print(format_args!("qd1: {answer}"));
         }
@@ -155,6 +161,23 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(signals.exit_code().unwrap_or(0)))
+}
+
+/// Completes an msync with the disk and the inode of its file, which the kernel's programs do not know; `None` if it is not
+/// for the traced `disk`. If the file cannot be found any more, its disk remains unknown.
+fn completed(event: Event, mappings: &mut Mappings, disk: Option<(u32, u32)>) -> Option<Event> {
+    match event {
+        Event::Sync(sync, via) if sync.call == Sync::MSYNC => {
+            let (device, inode) = match mappings.find(sync.asker.pid, sync.inode) {
+                Some(Mapped::Memory) => return None,
+                Some(Mapped::File { device, inode }) => (device, inode),
+                None => ((0, 0), 0),
+            };
+            let is_here = disk.is_none_or(|disk| [disk, (0, 0)].contains(&device));
+            is_here.then_some(Event::Sync(Sync { device, inode, ..sync }, via))
+        }
+        event => Some(event),
+    }
 }
 
 fn counted(of: &str, recorded: Of, took_ns: u64, counts: Counts, sees_start: bool, is_bpf: bool) -> String {

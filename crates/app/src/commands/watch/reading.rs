@@ -10,12 +10,13 @@ use qd1_model::record::watched::DiskLimits;
 use qd1_model::requests::{Op, Sync};
 use qd1_model::{Problem, printable};
 use qd1_probe::activity::{Activity, DiskRates, Rates};
-use qd1_probe::{BlockQueue, Machine};
+use qd1_probe::{BlockQueue, Machine, Mapped};
 use qd1_trace::{Device, Disks, InFlight, Latencies, Live, LiveDisk, SyncUnderWay};
 
 use super::limits::Limits;
 use super::processes::{Accounts, ProcessReading, Processes};
 use crate::bpf::refusal;
+use crate::mappings::Mappings;
 
 /// Requests and syncs that have been pending for at least this long are shown, ns.
 pub(super) const LONG_NS: u64 = 500_000_000;
@@ -108,6 +109,7 @@ pub(super) struct Watcher {
     latencies: HashMap<Device, Vec<(Op, Latencies)>>,
     limits: Limits,
     processes: Processes,
+    mappings: Mappings,
     accounts: Accounts,
     cgroups: Rc<HashMap<u64, String>>,
     /// When the names of the control groups were last read.
@@ -120,6 +122,7 @@ impl Watcher {
     /// # Errors
     /// If latencies were requested explicitly but are not available.
     pub(super) fn begin(machine: Machine, disk: Option<String>, wanted: Wanted) -> Result<Self> {
+        let mappings = Mappings::new(&machine);
         let mut watcher = Self {
             machine,
             disk,
@@ -133,6 +136,7 @@ impl Watcher {
             latencies: HashMap::new(),
             limits: Limits::default(),
             processes: Processes::default(),
+            mappings,
             accounts: Accounts::default(),
             cgroups: Rc::default(),
             cgroups_ns: 0,
@@ -246,7 +250,9 @@ impl Watcher {
             let all = live.processes()?;
             syncs = live.syncs(at_ns)?;
             processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
-            syncs.retain_mut(|sync| sync.age_ns >= LONG_NS && self.is_shown_sync(sync));
+            let only = self.disk.as_ref().and_then(|disk| self.queues.get(disk).copied().flatten());
+            let only = only.map(|only| (only.major, only.minor));
+            syncs.retain_mut(|sync| sync.age_ns >= LONG_NS && is_shown_sync(sync, &mut self.mappings, only));
         }
         if self.refused.is_some() || !self.no_waits.is_empty() {
             processes = self.accounts.take(clock::now_ns, || self.machine.process_io());
@@ -265,18 +271,6 @@ impl Watcher {
         let cgroups = self.cgroups.clone();
         let (unseen, no_waits) = (self.refused.clone().unwrap_or_default(), self.no_waits.clone());
         Ok(Reading { unix_time_s, now, rates, disks, processes, cgroups, requests, syncs, unseen, no_waits })
-    }
-
-    /// Completes an msync with the disk of its file, which the kernel's programs do not know; returns false if that is not
-    /// the disk that is watched.
-    fn is_shown_sync(&self, sync: &mut SyncUnderWay) -> bool {
-        if sync.call == Sync::MSYNC
-            && let Some(file) = self.machine.mapped_file(sync.asker.pid, sync.inode)
-        {
-            sync.device = file.device;
-        }
-        let only = self.disk.as_ref().and_then(|disk| self.queues.get(disk).copied().flatten());
-        only.is_none_or(|only| sync.device == (0, 0) || sync.device == (only.major, only.minor))
     }
 
     /// What a sync waits for. If it waits for requests, but its disk has none as old as that, and its control group may
@@ -341,4 +335,17 @@ mod tests {
         assert!(of(&[true, false, false]).unwrap().starts_with("latencies of 2 of 3 disks are not recorded"));
         assert_eq!([of(&[true, true]), of(&[false, false]), of(&[])], [None, None, None]);
     }
+}
+
+/// Completes an msync with the disk of its file, which the kernel's programs do not know. Returns false if a sync is for no
+/// disk, or for another than the `only` one that is watched.
+fn is_shown_sync(sync: &mut SyncUnderWay, mappings: &mut Mappings, only: Option<(u32, u32)>) -> bool {
+    if sync.call == Sync::MSYNC {
+        match mappings.find(sync.asker.pid, sync.inode) {
+            Some(Mapped::Memory) => return false,
+            Some(Mapped::File { device, .. }) => sync.device = device,
+            None => {}
+        }
+    }
+    only.is_none_or(|only| [only, (0, 0)].contains(&sync.device))
 }
