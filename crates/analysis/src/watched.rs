@@ -158,6 +158,9 @@ fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
     } else {
         (format!(" while {}", neighbours[0]), format!("meanwhile {}", neighbours.join(", ")))
     };
+    // Its own limit explains the wait; its neighbours need not have to do with it.
+    let meanwhile =
+        if program.limit.is_empty() { meanwhile } else { format!(", held back by {}", printable(&program.limit)) };
     let disk = disk_word(&program.disk);
     // A program that waits for short syncs alone is only busy.
     let is_stalled = !neighbours.is_empty() || program.longest_sync_ns >= LONG_SYNC_NS;
@@ -298,6 +301,9 @@ mod tests {
             found.evidence,
             "40 syncs of pid 77, whose threads waited 12.0 s for them in 60 s; meanwhile dd (pid 8) changed 3 GiB"
         );
+        let limit = "its control group's limit (wiops=1)".to_owned();
+        let held = syncs(&WatchedProgram { limit, ..etcd() }, 10 * S).expect("it waited long");
+        assert!(held.title.ends_with(", held back by its control group's limit (wiops=1)"), "{}", held.title);
         let quick = WatchedProgram { longest_sync_ns: 2_000_000, sync_ns: S / 10, ..etcd() };
         assert_eq!(syncs(&quick, 60 * S), None);
     }

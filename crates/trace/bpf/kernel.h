@@ -151,6 +151,7 @@ struct io_file_table {
 };
 struct io_submit_link {
 	struct io_kiocb *head;
+	struct io_kiocb *last;
 };
 struct io_submit_state {
 	struct io_submit_link link;
@@ -185,6 +186,9 @@ struct io_kiocb {
 struct io_rw {
 	u32 flags;
 };
+struct io_sync {
+	int flags;
+};
 /* Before 5.17, the request pointed to its disk, and the queue did not. */
 struct request___old {
 	struct gendisk *rq_disk;
@@ -202,7 +206,7 @@ const volatile u32 task_has_btf = 1; /* from 5.11 on */
 const volatile u32 device = 0;       /* major << 20 | minor of the disk; 0: all */
 /* Calls by number: `CALLS` of src/program.rs. Those before SYNC_CALLS sync; then come those that write, the last of them with
  * flags, and those that read. DIRECT is added if the call is reported because it bypasses the page cache. */
-enum { FSYNC = 0, SYNC_FILE_RANGE = 2, MSYNC = 4, SYNC_ALL = 5, SYNC_CALLS = 6, PWRITEV2 = 10, READ_CALLS = 11,
+enum { FSYNC = 0, FDATASYNC = 1, SYNC_FILE_RANGE = 2, MSYNC = 4, SYNC_ALL = 5, SYNC_CALLS = 6, PWRITEV2 = 10, READ_CALLS = 11,
        CALLS = 16, DIRECT = 0x100 };
 /* For each system call its number in that list and one; 0 for the others. */
 enum { SYSTEM_CALLS = 512 };
@@ -391,7 +395,7 @@ static always_inline int is_wanted(struct sync *it, struct file *file, u32 flags
 		int is_direct = with_direct && flags & (is_x86() ? O_DIRECT_X86 : O_DIRECT_ARM64);
 		if (!is_durable && !is_direct)
 			return 0;
-		if (!is_durable)
+		if (is_direct)
 			it->call |= DIRECT;
 	}
 	probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
@@ -486,7 +490,7 @@ int call_ends(u64 *context)
 /* Operations of io_uring (linux/io_uring.h) and flags of its requests. */
 enum { RING_READV = 1, RING_WRITEV = 2, RING_FSYNC = 3, RING_READ_FIXED = 4, RING_WRITE_FIXED = 5,
        RING_SYNC_FILE_RANGE = 8, RING_READ = 22, RING_WRITE = 23 };
-enum { HAS_REGISTERED_FILE = 1, SKIPS_COMPLETION = 1 << 6 };
+enum { RING_FSYNC_DATASYNC = 1, HAS_REGISTERED_FILE = 1, SKIPS_COMPLETION = 1 << 6 };
 #define FILE_POINTER (~7ull)
 
 static always_inline u32 call_of_ring(u8 opcode)
@@ -551,6 +555,12 @@ int ring_begins(u64 *context)
 		return 0;
 	if (it.call >= SYNC_CALLS)
 		probe_read_kernel(&flags_of_write, sizeof(flags_of_write), &((struct io_rw *)rq)->flags);
+	if (it.call == FSYNC) {
+		u32 how = 0;
+		probe_read_kernel(&how, sizeof(how), &((struct io_sync *)rq)->flags);
+		if (how & RING_FSYNC_DATASYNC)
+			it.call = FDATASYNC;
+	}
 	if (!is_wanted(&it, file_of_ring(rq, flags), flags_of_write))
 		return 0;
 	stamp(&it);
@@ -562,9 +572,15 @@ int ring_begins(u64 *context)
 	}
 	/* Another thread will wait for a processor. */
 	it.run_delay_ns = 0;
-	/* In a chain, it begins when the one before it ends. */
-	if (rq->ctx->submit_state.link.head)
-		it.start_ns = 0;
+	/* In a chain, it begins when the one before it ends, if that end is reported. */
+	if (rq->ctx->submit_state.link.head) {
+		u32 flags_before = SKIPS_COMPLETION;
+		struct io_kiocb *before = rq->ctx->submit_state.link.last;
+		if (before)
+			probe_read_kernel(&flags_before, sizeof(flags_before), &before->flags);
+		if (!(flags_before & SKIPS_COMPLETION))
+			it.start_ns = 0;
+	}
 	map_update(&ring_syncs, &key, &it, ANY);
 	return 0;
 }

@@ -390,6 +390,9 @@ int folio_dirtied(u64 *context)
 static always_inline void call_ended(struct sync *it, long result)
 {
 	u64 took = ktime_get_ns() - it->start_ns;
+	/* An msync or a sync may be for other disks only. */
+	if (device && !it->device)
+		return;
 	struct process *process = process_of(&it->who, it->device);
 	if (!process)
 		return;

@@ -92,8 +92,11 @@ impl Summarizer {
         }
     }
 
-    /// Adds a sync.
+    /// Adds a sync. Direct reads and writes are left out: their requests are counted.
     pub fn push_sync(&mut self, sync: &Sync) {
+        if sync.is_direct() {
+            return;
+        }
         self.all.sees_span(sync.complete_ns.saturating_sub(sync.took_ns), sync.complete_ns);
         let call = self.calls.entry(sync.call).or_default();
         call.took.record(sync.took_ns);

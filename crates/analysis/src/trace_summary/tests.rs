@@ -67,6 +67,27 @@ fn a_sequential_stream_is_one_and_its_depth_is_littles() {
 }
 
 #[test]
+fn direct_calls_are_not_syncs() {
+    let requests = (0..200).map(|at| request(Op::Write, 1000 * at, 500, at * 8, 4096, asker("fio", 1)));
+    let call = |call, at: u64| Sync {
+        complete_ns: 1_000_000 * at,
+        took_ns: 400_000,
+        run_delay_ns: 0,
+        inode: 1,
+        bytes: 4096,
+        device: (7, 0),
+        call,
+        blkcg: 0,
+        asker: asker("fio", 1),
+        errno: 0,
+    };
+    let calls = (0..200).map(|at| call(if at % 20 == 0 { "fsync" } else { Sync::DIRECT_WRITE }, at + 1));
+    let found = summary(requests.collect(), &calls.collect::<Vec<_>>());
+    assert_eq!(found.syncs.iter().map(|of| (of.call.as_str(), of.syncs)).collect::<Vec<_>>(), [("fsync", 10)]);
+    assert!(found.fio_job.contains("fsync=20\n"), "{}", found.fio_job);
+}
+
+#[test]
 fn independent_arrivals_are_told_from_a_clock_and_from_bursts() {
     let mut random = Random::new(5);
     let mut now = 0.0;

@@ -140,7 +140,7 @@ fn the_screen_names_the_limit_that_holds_a_sync_back() {
     let screen = Screen::new([100, 24], "", disk.disk());
     screen.when(|screen| screen.contains("Device"));
     let _dd = disk.commits(in_group(&group, "dd", &[]));
-    let is_there = |screen: &str| screen.contains("waits for the limit of its control group (wiops=1)");
+    let is_there = |screen: &str| screen.contains("waits for its control group's limit (wiops=1)");
     let shown = screen.when(is_there);
     assert!(is_there(&shown), "{shown}");
     assert_eq!(screen.ended(), "0");

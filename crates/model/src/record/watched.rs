@@ -160,6 +160,9 @@ pub struct WatchedProgram {
     pub sync_ns: u64,
     /// The longest, ns.
     pub longest_sync_ns: u64,
+    /// The limit that held back its syncs when they were seen to take half a second; empty if there was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub limit: String,
     /// Other programs that used the disk in readings in which it waited for syncs for at least a twentieth of the time,
     /// busiest first, at most [`super::OTHERS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -142,6 +142,9 @@ fn table(text: &mut String, title: &str, titles: &[&str], rows: &[Vec<String>]) 
     }
 }
 
+/// Requests and syncs of this age are counted as long, ns.
+const LONG_NS: u64 = 500_000_000;
+
 /// Returns what the busiest disk did, and the longest wait.
 fn sentence(watched: &Watched) -> String {
     let time = format_span_ns(watched.watched_ns);
@@ -165,6 +168,8 @@ fn sentence(watched: &Watched) -> String {
                 _ => format!(" {seen} requests and syncs took 0.5 s or longer, one of them {age}."),
             }
         }
+        // One that took less than two intervals may have ended before it was 0.5 s old in a reading.
+        None if watched.programs.iter().any(|of| of.longest_sync_ns >= LONG_NS) => String::new(),
         None if watched.unseen.is_empty() => " No request or sync was seen to take 0.5 s.".to_owned(),
         None => String::new(),
     };
@@ -175,8 +180,11 @@ fn sentence(watched: &Watched) -> String {
 /// ` etcd waited 12.0 s for syncs, the longest 812 ms, while dd used the disk.`
 fn waited(of: &WatchedProgram) -> String {
     let (time, longest) = (format_ns(of.sync_ns as f64), format_ns(of.longest_sync_ns as f64));
-    let beside =
-        of.beside.first().map_or_else(String::new, |other| format!(", while {} used the disk", printable(&other.comm)));
+    let beside = match of.beside.first() {
+        _ if !of.limit.is_empty() => format!(", held back by {}", printable(&of.limit)),
+        Some(other) => format!(", while {} used the disk", printable(&other.comm)),
+        None => String::new(),
+    };
     format!(" {} waited {time} for syncs, the longest {longest}{beside}.", printable(&of.comm))
 }
 

@@ -22,7 +22,8 @@ pub(super) fn csv_head() -> String {
 /// Appends the row of a sync: its time is in the `device_ns` column, and the sector is empty.
 pub(super) fn push_csv(text: &mut String, complete_ns: u64, disk: &str, sync: &Sync, split: &Split) {
     push_csv_who(text, complete_ns, &sync.asker, disk);
-    let _ = write!(text, "{},,,,,{},{}", sync.call, sync.took_ns, sync.errno);
+    let bytes = if sync.bytes > 0 { sync.bytes.to_string() } else { String::new() };
+    let _ = write!(text, "{},,,{bytes},,{},{}", sync.call, sync.took_ns, sync.errno);
     split.parts_ns.iter().for_each(|ns| _ = write!(text, ",{ns}"));
     text.push('\n');
 }

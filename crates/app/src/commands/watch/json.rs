@@ -236,7 +236,7 @@ fn disk(object: &Value) -> DiskReading {
         numbers: object["numbers"].is_array().then(|| numbers(&object["numbers"])),
         has_queue: object["has_queue"].as_bool().unwrap_or(true),
         latencies,
-        limits: object["limits"].is_object().then(|| limits(&object["limits"])),
+        limits: object["limits"].is_object().then(|| limits(&object["limits"])).filter(|of| of.observed_ns > 0),
     }
 }
 

@@ -282,7 +282,7 @@ impl Watcher {
         if may_be_held && self.queues.values().flatten().any(is_its_disk) {
             let limits = self.machine.write_limits(sync.asker.pid, sync.device);
             if !limits.is_empty() {
-                return format!("the limit of its control group ({limits})");
+                return format!("its control group's limit ({limits})");
             }
         }
         waits.map_or_else(String::new, |waits| waits.what.to_owned())
@@ -321,6 +321,19 @@ impl Watcher {
     }
 }
 
+/// Completes an msync with the disk of its file, which the kernel's programs do not know. Returns false if a sync is for no
+/// disk, or for another than the `only` one that is watched.
+fn is_shown_sync(sync: &mut SyncUnderWay, mappings: &mut Mappings, only: Option<(u32, u32)>) -> bool {
+    if sync.call == Sync::MSYNC {
+        match mappings.find(sync.asker.pid, sync.inode) {
+            Some(Mapped::Memory) => return false,
+            Some(Mapped::File { device, .. }) => sync.device = device,
+            None => {}
+        }
+    }
+    only.is_none_or(|only| [only, (0, 0)].contains(&sync.device))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,17 +348,4 @@ mod tests {
         assert!(of(&[true, false, false]).unwrap().starts_with("latencies of 2 of 3 disks are not recorded"));
         assert_eq!([of(&[true, true]), of(&[false, false]), of(&[])], [None, None, None]);
     }
-}
-
-/// Completes an msync with the disk of its file, which the kernel's programs do not know. Returns false if a sync is for no
-/// disk, or for another than the `only` one that is watched.
-fn is_shown_sync(sync: &mut SyncUnderWay, mappings: &mut Mappings, only: Option<(u32, u32)>) -> bool {
-    if sync.call == Sync::MSYNC {
-        match mappings.find(sync.asker.pid, sync.inode) {
-            Some(Mapped::Memory) => return false,
-            Some(Mapped::File { device, .. }) => sync.device = device,
-            None => {}
-        }
-    }
-    only.is_none_or(|only| [only, (0, 0)].contains(&sync.device))
 }

@@ -167,6 +167,10 @@ impl Sum {
             );
         }
         for SyncReading { sync, waits_for } in &reading.syncs {
+            let key = (sync.asker.name().into_owned(), name_of(sync.device));
+            if let Some(sum) = self.programs.get_mut(&key).filter(|_| waits_for.contains("limit")) {
+                sum.program.limit.clone_from(waits_for);
+            }
             let place = if waits_for.is_empty() { String::new() } else { format!("for {waits_for}") };
             self.push_wait(
                 LongWait {
