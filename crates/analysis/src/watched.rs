@@ -19,8 +19,10 @@ const LIMITED_SHARES: [f64; 2] = [0.01, 0.1];
 const LIMITED_MAX: usize = 3;
 /// Programs that are named as those beside one that waited.
 const NAMED: usize = 2;
-/// A neighbour must have moved this share of the bytes to be named.
+/// A neighbour must have moved this share of all neighbours' bytes to be named, and this share of what the program that
+/// waited moved itself.
 const NAMED_SHARE: f64 = 0.1;
+const NAMED_SHARE_OF_OWN: f64 = 0.5;
 
 /// Works out a watch; `None` for other runs.
 #[must_use]
@@ -151,10 +153,12 @@ fn syncs(program: &WatchedProgram, watched_ns: u64) -> Option<Finding> {
         processes => format!("of {processes} processes"),
     };
     let all: u64 = program.beside.iter().map(OtherUser::bytes).sum();
-    let is_much = |other: &&OtherUser| other.bytes() as f64 >= NAMED_SHARE * all as f64;
+    let own = program.read_bytes.0 + program.written_bytes.0.max(program.changed_bytes.0);
+    let least = (NAMED_SHARE * all as f64).max(NAMED_SHARE_OF_OWN * own as f64);
+    let is_much = |other: &&OtherUser| other.bytes() as f64 >= least;
     let neighbours: Vec<String> = program.beside.iter().filter(is_much).take(NAMED).map(did).collect();
     let (meanwhile, beside) = if neighbours.is_empty() {
-        (String::new(), "no other program used the disk meanwhile".to_owned())
+        (String::new(), "no other program used the disk much meanwhile".to_owned())
     } else {
         (format!(" while {}", neighbours[0]), format!("meanwhile {}", neighbours.join(", ")))
     };

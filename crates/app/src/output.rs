@@ -147,6 +147,21 @@ pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Refuses to replace a file that has something: it may be the recording of a night, or was named by mistake.
+///
+/// # Errors
+/// If it is such a file.
+pub(crate) fn refuse_recorded(path: &Path) -> Result<()> {
+    if path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+        let message = format!(
+            "--record {}: exists; name another file, or remove it",
+            qd1_model::printable(&path.to_string_lossy())
+        );
+        return Err(Problem::usage(message).into());
+    }
+    Ok(())
+}
+
 /// Checks, before measuring, that [`create_in_place`] will succeed, without emptying or creating the file.
 ///
 /// # Errors

@@ -91,6 +91,7 @@ struct process {
 	u64 syncs;
 	u64 sync_ns; /* total of all its threads */
 	u64 longest_sync_ns;
+	u64 mapped_at; /* the address of its last msync; 0: none */
 	char comm[16];
 };
 
@@ -390,9 +391,6 @@ int folio_dirtied(u64 *context)
 static always_inline void call_ended(struct sync *it, long result)
 {
 	u64 took = ktime_get_ns() - it->start_ns;
-	/* An msync or a sync may be for other disks only. */
-	if (device && !it->device)
-		return;
 	struct process *process = process_of(&it->who, it->device);
 	if (!process)
 		return;
@@ -400,6 +398,8 @@ static always_inline void call_ended(struct sync *it, long result)
 	__sync_fetch_and_add(&process->sync_ns, took);
 	if (took > process->longest_sync_ns)
 		process->longest_sync_ns = took;
+	if (it->call == MSYNC)
+		process->mapped_at = it->inode;
 }
 
 /* Called by the reader for a part of the table: reports requests in flight since before a given time. The kernel skips

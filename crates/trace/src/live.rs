@@ -108,6 +108,8 @@ pub struct Process {
     pub sync_ns: u64,
     /// Its longest sync, ns.
     pub longest_sync_ns: u64,
+    /// The address of its last msync, whose disk is not known here; 0 if there was none.
+    pub mapped_at: u64,
 }
 
 impl Process {
@@ -372,10 +374,20 @@ impl Live {
 /// Returns the processes that the programs have counted.
 pub(crate) fn processes(bpf: &Ebpf) -> Result<Vec<Process>> {
     let map = bpf.map("processes").context("the program has no processes")?;
-    let map: HashMap<_, [u32; 2], [u64; 10]> = HashMap::try_from(map)?;
-    let of = |([pid, device], words): ([u32; 2], [u64; 10])| {
-        let [cgroup, read_bytes, write_bytes, changed_bytes, requests, syncs, sync_ns, longest_sync_ns, name @ ..] =
-            words;
+    let map: HashMap<_, [u32; 2], [u64; 11]> = HashMap::try_from(map)?;
+    let of = |([pid, device], words): ([u32; 2], [u64; 11])| {
+        let [
+            cgroup,
+            read_bytes,
+            write_bytes,
+            changed_bytes,
+            requests,
+            syncs,
+            sync_ns,
+            longest_sync_ns,
+            mapped_at,
+            name @ ..,
+        ] = words;
         Process {
             pid,
             device: (device >> 20, device & 0xf_ffff),
@@ -388,6 +400,7 @@ pub(crate) fn processes(bpf: &Ebpf) -> Result<Vec<Process>> {
             syncs,
             sync_ns,
             longest_sync_ns,
+            mapped_at,
         }
     };
     Ok(entries(&map).into_iter().map(of).collect())

@@ -8,6 +8,7 @@ pub(crate) mod browser;
 pub(crate) mod disk;
 pub(crate) mod filesystems;
 pub(crate) mod fio;
+pub(crate) mod mapped;
 pub(crate) mod refusal;
 pub(crate) mod schema;
 

@@ -18,5 +18,6 @@ mod throttled;
 mod trace;
 mod watch;
 mod watch_bios;
+mod watch_msync;
 mod watch_recorded;
 mod watch_screen;

@@ -127,6 +127,11 @@ fn a_recorded_trace_shows_what_was_seen_and_a_cut_one_what_is_left() {
     assert_eq!(requests(&again), requests(&file));
     let output = play(&file, &["--record", file.to_str().unwrap()]);
     assert!(output.status.code() == Some(2) && said(&output.stderr).contains("is read"), "{}", said(&output.stderr));
+    let precious = dir.path().join("precious");
+    fs::write(&precious, "data").unwrap();
+    let output = play(&file, &["--record", precious.to_str().unwrap()]);
+    assert!(output.status.code() == Some(2) && said(&output.stderr).contains("exists"), "{}", said(&output.stderr));
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "data");
     let output = place.command(&["trace", file.to_str().unwrap()]).output().unwrap();
     assert!(said(&output.stderr).contains("is a recorded trace; --play"), "{}", said(&output.stderr));
     // A file that ends in the middle.

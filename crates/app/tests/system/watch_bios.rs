@@ -20,7 +20,7 @@ fn counted(disk: &str) -> [u64; 2] {
 }
 
 /// The whole reports of a recording so far.
-fn reports(file: &Path) -> Vec<Value> {
+pub(crate) fn reports(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(|line| line.parse().unwrap()).collect()
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::biolatency::Biolatency;
 use crate::common::apps::disk_with_flushes_of;
 use crate::common::disk::Disk;
+use crate::common::mapped::change_mapped;
 use crate::common::{in_group, or_skip, traced};
 use qd1_lab::{Loop, Mounted, Throttle, tool};
 
@@ -234,23 +235,6 @@ fn each_call_that_syncs_is_shown() {
     let calls: Vec<&str> = syncs.map(|sync| sync["op"].as_str().unwrap()).collect();
     // The last one is of the disk itself.
     assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "msync", "fsync"], "{objects:#?}");
-}
-
-/// Changes the first byte of a file in memory and makes it durable.
-fn change_mapped(file: &File) {
-    use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-    let (length, access) = (4096, ProtFlags::READ | ProtFlags::WRITE);
-    // SAFETY: the mapping is shared with nobody, used only here, and within the file.
-    unsafe {
-        let memory = mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0).unwrap();
-        memory.cast::<u8>().write_volatile(7);
-        // Without this flag, nothing is waited for.
-        msync(memory, length, MsyncFlags::ASYNC).unwrap();
-        msync(memory, length, MsyncFlags::SYNC).unwrap();
-        // The trace looks up the mapping when it reads the event.
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        munmap(memory, length).unwrap();
-    }
 }
 
 /// Runs fio on a file of `dir` by `timeout` and returns its JSON.

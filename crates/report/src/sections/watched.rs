@@ -171,7 +171,9 @@ fn sentence(watched: &Watched) -> String {
         // One that took less than two intervals may have ended before it was 0.5 s old in a reading.
         None if watched.programs.iter().any(|of| of.longest_sync_ns >= LONG_NS) => String::new(),
         None if watched.unseen.is_empty() => " No request or sync was seen to take 0.5 s.".to_owned(),
-        None => String::new(),
+        None => {
+            format!(" Latencies, syncs and waits were not seen: {}.", printable(watched.unseen.trim_end_matches('.')))
+        }
     };
     let waited = watched.programs.first().filter(|of| of.suffers(watched.watched_ns)).map(waited).unwrap_or_default();
     format!("In {time}, {} served {}.{more}{waited}{longest}", printable(&first.disk), words::join(&each))

@@ -41,7 +41,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) runtime: Option<u64>,
     /// Stop after this many requests and syncs
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
     /// Show only these operations, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = choice(&OPS))]

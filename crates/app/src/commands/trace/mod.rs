@@ -77,6 +77,8 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
     // Before the capture: the first requests may be completed before it is set up.
     let begin_ns = clock::now_ns();
     let mut capture = Capture::begin(recorded, args.calls()).map_err(|error| not_allowed(&error))?;
+    // Loading the programs may take a second.
+    let attached_ns = clock::now_ns();
     let (sees_start, is_bpf) = (capture.sees_start(), capture.is_bpf());
     let lacks_rings = args.has_syncs() && !capture.sees_rings();
     if !is_bpf && cgroup.is_some() {
@@ -116,7 +118,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         let known_ns = shown.syncs.as_ref().filter(|_| is_behind).map_or(read_ns, Syncs::last_ns);
         let may_have_more = shown.explain(known_ns) || is_behind;
         let is_over = signals.stop().load(Ordering::Relaxed)
-            || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= begin_ns.saturating_add(runtime_ns))
+            || args.runtime.is_some_and(|runtime_ns| clock::now_ns() >= attached_ns.saturating_add(runtime_ns))
             || shown.is_full();
         let goes_on = shown.sink.write_to(&mut out, read_ns)?;
         if !goes_on || is_over || shown.sink.is_stdout() && has_hung_up(&stdout) {
@@ -126,7 +128,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
             std::thread::sleep(Capture::EVERY);
         }
     }
-    let took_ns = clock::now_ns() - begin_ns;
+    let took_ns = clock::now_ns() - attached_ns;
     let counts = capture.end(|event| take(event, &mut shown))?;
     while shown.explain(u64::MAX) && shown.sink.write_to(&mut out, clock::now_ns())? {}
     let unexplained = shown.syncs.as_ref().map_or(0, Syncs::unexplained);

@@ -122,6 +122,10 @@ pub(super) fn run(args: &TraceArgs) -> Result<ExitCode> {
             message::print(format_args!("qd1: {}", wrote(&path, count, bytes)));
         }
         report_ending(&name(&args.play), &ending);
+        if count == 0 && taken > 0 {
+            let (requests, calls) = (thousands(requests), thousands(taken - requests));
+            message::print(format_args!("qd1: none of {requests} requests and {calls} calls is selected"));
+        }
         if let Some(answer) = answer.words() {
             message::print(format_args!("qd1: {answer}"));
         }

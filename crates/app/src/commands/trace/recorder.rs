@@ -42,6 +42,7 @@ impl Recorder {
     /// If it cannot.
     pub(super) fn check(path: &Path, is_hashed: bool) -> Result<Self> {
         output::check_in_place("--record", path)?;
+        output::refuse_recorded(path)?;
         Ok(Self { path: path.to_owned(), is_hashed })
     }
 

@@ -33,7 +33,9 @@ pub(super) fn run(args: &SummaryArgs) -> Result<ExitCode> {
         files: recording.kind() == Kind::Iolog,
     };
     let mut summarizer = Summarizer::new(known);
+    let mut taken = 0;
     for entry in recording.by_ref() {
+        taken += 1;
         match &entry {
             Entry::Request(request) => summarizer.push(request),
             Entry::Sync(sync, _) => summarizer.push_sync(sync),
@@ -55,6 +57,9 @@ pub(super) fn run(args: &SummaryArgs) -> Result<ExitCode> {
         trace_summary_human(&summary, &title, &output::style(&args.to, Detail::All))
     };
     output::write(&args.to, &text)?;
+    if summary.all.requests == 0 && taken > 0 {
+        message::print("qd1: the file has calls only; record without --op, or with --syscalls, for a summary");
+    }
     let is_empty = summary.all.requests == 0 && summary.syncs.is_empty();
     if is_empty && recording.kind() == Kind::Blktrace {
         message::print("qd1: no request was seen from issue to completion; name the files of all processors");

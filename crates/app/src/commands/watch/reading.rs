@@ -252,6 +252,7 @@ impl Watcher {
             processes = self.processes.take(all, &syncs, at_ns, rates.seconds);
             let only = self.disk.as_ref().and_then(|disk| self.queues.get(disk).copied().flatten());
             let only = only.map(|only| (only.major, only.minor));
+            processes.retain_mut(|of| is_shown_process(of, &mut self.mappings, only));
             syncs.retain_mut(|sync| sync.age_ns >= LONG_NS && is_shown_sync(sync, &mut self.mappings, only));
         }
         if self.refused.is_some() || !self.no_waits.is_empty() {
@@ -319,6 +320,19 @@ impl Watcher {
             _ => Ok(()),
         }
     }
+}
+
+/// Completes what a process waited for on an unknown disk with that of its last msync. Returns false if that is not the
+/// `only` one that is watched, or it was a sync of all disks.
+fn is_shown_process(of: &mut ProcessReading, mappings: &mut Mappings, only: Option<(u32, u32)>) -> bool {
+    let process = &mut of.process;
+    if process.device == (0, 0)
+        && process.mapped_at > 0
+        && let Some(Mapped::File { device, .. }) = mappings.find(process.pid, process.mapped_at)
+    {
+        process.device = device;
+    }
+    only.is_none_or(|only| only == process.device)
 }
 
 /// Completes an msync with the disk of its file, which the kernel's programs do not know. Returns false if a sync is for no

@@ -35,11 +35,7 @@ impl Recorder {
     /// # Errors
     /// If it cannot be written.
     pub(super) fn begin(path: &Path) -> Result<Self> {
-        if path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
-            let shown = path.to_string_lossy();
-            let message = format!("--record {}: exists; name another file, or remove it", printable(&shown));
-            return Err(Problem::usage(message).into());
-        }
+        output::refuse_recorded(path)?;
         let file = output::create_in_place("--record", path)?;
         Ok(Self { path: path.to_owned(), file, written: 0, has_failed: false, text: String::new() })
     }

@@ -48,7 +48,7 @@ pub(super) const HELP: [(&str, &str); 10] = [
     ("/", "show only names that contain the text you type"),
     ("p, space", "pause, continue"),
     ("+, -", "longer interval, shorter interval"),
-    ("left, right", "in a recording: 10 reports back, forward; Home, End: first, last"),
+    ("left, right", "in a recording: 10 reports back or on; Home, End: ends"),
     ("h, ?", "this help"),
     ("Esc", "close the help, clear the filter"),
 ];

@@ -391,7 +391,7 @@ fn footer_line(state: &State) -> Line<'static> {
     match state.filter() {
         (filter, true) => Line::from(format!("filter, name contains: {filter}_  (Enter applies, Esc clears)")),
         ("", false) if state.place().is_some() => {
-            Line::from("q quit  h help  left, right: 10 reports  Home, End  Tab next disk  s sort  p pause")
+            Line::from("q quit  h help  left/right, Home/End: move  Tab next disk  s sort  p pause")
         }
         ("", false) => Line::from("q quit  h help  Tab next disk  s sort  c control groups  / filter  p pause"),
         (filter, false) => Line::from(format!("q quit  h help  only names containing \"{filter}\" (Esc shows all)")),
