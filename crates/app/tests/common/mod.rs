@@ -8,7 +8,6 @@ pub(crate) mod browser;
 pub(crate) mod disk;
 pub(crate) mod filesystems;
 pub(crate) mod fio;
-pub(crate) mod mapped;
 pub(crate) mod refusal;
 pub(crate) mod schema;
 
@@ -344,6 +343,16 @@ pub(crate) fn comes_true(tries: u32, mut condition: impl FnMut() -> bool) -> boo
         }
         so
     })
+}
+
+/// Changes a file of `dir` in memory and makes it durable, `count` times, by fio.
+pub(crate) fn msyncs(dir: &Path, count: u32) {
+    let job = ["--name=job", "--ioengine=mmap", "--rw=write", "--bs=4k", "--size=1m", "--fsync=1", "--thread"];
+    let more = ["--thinktime=100ms", "--output=/dev/null", &format!("--number_ios={}", count + 1)];
+    // It syncs between its writes.
+    let mut fio = Command::new("timeout");
+    fio.args(["-k", "5", "120", "fio"]).args(job).args(more).arg(format!("--directory={}", dir.display()));
+    assert!(fio.status().unwrap().success(), "fio should sync a mapping");
 }
 
 /// A process of ours, killed at the end of the test if it still lives.

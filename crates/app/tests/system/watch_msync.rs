@@ -1,9 +1,6 @@
 //! `qd1 watch` of one disk counts the msyncs of files on it, and no others: the kernel's programs see only an address.
 
-use std::fs::File;
-
-use crate::common::mapped::change_mapped;
-use crate::common::{Place, Running, is_root, or_skip, wait_until};
+use crate::common::{Place, Running, is_root, msyncs, or_skip, wait_until};
 use crate::watch_bios::reports;
 use qd1_lab::Mounted;
 
@@ -23,14 +20,11 @@ fn an_msync_counts_on_the_disk_of_its_file() {
         (watch, file)
     };
     let ((watch, seen), (other_watch, seen_elsewhere)) = (start(&here, "here"), start(&elsewhere, "elsewhere"));
-    let file = File::options().read(true).write(true).create_new(true).open(here.path().join("f")).unwrap();
-    file.set_len(4096).unwrap();
-    change_mapped(&file);
-    let own = std::process::id();
+    msyncs(here.path(), 20);
     let syncs = |file| -> f64 {
         let all = reports(file);
-        let of_us = all.iter().flat_map(|report| report["processes"].as_array().into_iter().flatten());
-        of_us.filter(|process| process["pid"] == own).filter_map(|process| process["syncs/s"].as_f64()).sum()
+        let processes = all.iter().flat_map(|report| report["processes"].as_array().into_iter().flatten());
+        processes.filter(|of| of["comm"] == "fio").filter_map(|of| of["syncs/s"].as_f64()).sum()
     };
     wait_until("the msync is counted", || syncs(&seen) > 0.0);
     let so_far = reports(&seen_elsewhere).len();

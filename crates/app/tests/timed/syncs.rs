@@ -11,8 +11,7 @@ use serde_json::Value;
 use crate::biolatency::Biolatency;
 use crate::common::apps::disk_with_flushes_of;
 use crate::common::disk::Disk;
-use crate::common::mapped::change_mapped;
-use crate::common::{in_group, or_skip, traced};
+use crate::common::{in_group, msyncs, or_skip, traced};
 use qd1_lab::{Loop, Mounted, Throttle, tool};
 
 /// An ext4 filesystem on a loop device. Fields are dropped in this order.
@@ -210,7 +209,7 @@ fn the_wait_for_a_limit_is_throttle_even_if_a_neighbour_syncs() {
 
 #[test]
 fn each_call_that_syncs_is_shown() {
-    let (disk, other) = (or_skip!(Ext4::quick()), or_skip!(Ext4::quick()));
+    let disk = or_skip!(Ext4::quick());
     let device = disk.mounted.disk.path();
     let pid = std::process::id().to_string();
     let objects = traced(device, &["--op", "sync", "--pid", &pid], || {
@@ -223,18 +222,27 @@ fn each_call_that_syncs_is_shown() {
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::DSYNC).unwrap();
         // Without the flag, the write is not a sync.
         rustix::io::pwritev2(&file, &slices, 0, rustix::io::ReadWriteFlags::empty()).unwrap();
-        // Of three mappings, one is of a file on another disk, and one in memory.
-        for elsewhere in [tempfile::tempfile_in(other.path()).unwrap(), tempfile::tempfile_in("/dev/shm").unwrap()] {
-            elsewhere.set_len(4096).unwrap();
-            change_mapped(&elsewhere);
-        }
-        change_mapped(&File::options().read(true).write(true).open(&path).unwrap());
         rustix::fs::fsync(File::open(device).unwrap()).unwrap();
     });
     let syncs = objects.iter().filter(|object| object["type"] == "sync");
     let calls: Vec<&str> = syncs.map(|sync| sync["op"].as_str().unwrap()).collect();
     // The last one is of the disk itself.
-    assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "msync", "fsync"], "{objects:#?}");
+    assert_eq!(calls, ["fsync", "fdatasync", "syncfs", "write", "fsync"], "{objects:#?}");
+}
+
+#[test]
+fn msyncs_are_shown_on_the_disk_of_their_file() {
+    let (disk, other) = (or_skip!(Ext4::quick()), or_skip!(Ext4::quick()));
+    let in_memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let objects = traced(disk.mounted.disk.path(), &["--op", "sync", "--comm", "fio"], || {
+        msyncs(disk.path(), 7);
+        msyncs(other.path(), 5);
+        msyncs(in_memory.path(), 5);
+    });
+    // Fio's own file is made durable by an fsync first.
+    let synced: Vec<&Value> = objects.iter().filter(|object| object["op"] == "msync").collect();
+    let name = disk.mounted.disk.path().trim_start_matches("/dev/");
+    assert!(synced.len() == 7 && synced.iter().all(|sync| sync["disk"] == name), "{objects:#?}");
 }
 
 /// Runs fio on a file of `dir` by `timeout` and returns its JSON.
