@@ -11,8 +11,10 @@ fn on_another_kernel_each_device_is_as_its_scenario_says() {
     let Some(xtask) = std::env::var_os("QD1_XTASK") else {
         return common::skip(test, "the lab is started by cargo xtask test");
     };
-    let mut lab = Command::new(xtask);
-    let output = lab.args(["lab", "--short", "--binary", common::qd1()]).output().unwrap();
+    // Each scenario has a limit, but many of them together could take hours. SIGTERM also ends the emulated machine.
+    let mut lab = Command::new("timeout");
+    lab.args(["-k", "30", "1200"]).arg(xtask).args(["lab", "--short", "--binary", common::qd1()]);
+    let output = lab.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some(why) = said.lines().find_map(|line| line.strip_prefix("SKIPPED: ")) {
         return common::skip(test, why);
