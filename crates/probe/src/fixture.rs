@@ -66,6 +66,11 @@ impl Fixture {
         self
     }
 
+    /// Makes a path another user's; false if this user cannot do that.
+    pub(crate) fn give(&self, path: &str, user: u32) -> bool {
+        std::os::unix::fs::chown(self.place(path), Some(user), None).is_ok()
+    }
+
     /// A symbolic link whose target is relative to the link's own directory.
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
         let at = self.place(path);

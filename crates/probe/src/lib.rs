@@ -31,6 +31,7 @@ mod mounts;
 mod nvme;
 pub mod same_disk;
 pub mod sampler;
+mod settings;
 pub mod signature;
 mod sleeping;
 mod transport;
