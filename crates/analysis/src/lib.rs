@@ -5,7 +5,8 @@
 //! [`judge()`] compares with thresholds, and [`analyse`] does all of it. [`sweep`] turns the steps of a sweep into a
 //! surface with knees, [`limits`] finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares
 //! ways to make writes durable, [`filesystems`] compares filesystems in rounds, [`identify`](mod@identify) what kind of
-//! storage it is, [`predict`](mod@predict) what databases will do on it. [`apps`] reads the counters of real programs.
+//! storage it is, [`predict`](mod@predict) what databases will do on it, and
+//! [`doctor`] what the machine's settings cost. [`apps`] reads the counters of real programs.
 //! The `truth` crate measures whether the intervals hold as often as they claim.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -14,6 +15,7 @@ pub mod apps;
 mod charts;
 pub mod compare;
 mod detect;
+pub mod doctor;
 mod durability;
 pub mod extend;
 pub mod filesystems;

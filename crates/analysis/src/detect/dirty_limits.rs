@@ -1,26 +1,19 @@
 //! The kernel may hold gigabytes of unwritten data before it makes writers wait: a writeback storm in the making.
 //!
-//! Formula: limit = `dirty_bytes`, or else `dirty_ratio` percent of memory (strictly, of *available* memory, so this is
-//! an upper bound): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Reported from 32 GB of memory with a ratio,
-//! or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where no
-//! rate was measured, it warns; below that it only informs. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
-//! "writeback storms on large-RAM hosts are a timing problem".
+//! What counts as excessive is the doctor's rule (`doctor/writeback.rs`). Time to drain = limit / measured rate of large
+//! direct writes; from 5 s up, or where no rate was measured, it warns; below that it only informs.
 //!
 //! It does not know the control group's own limits of v2 writeback, nor whether any program here writes that much.
 
 use qd1_model::FindingId;
-use qd1_model::environment::Dirty;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
-use qd1_model::units::{Bytes, format_rate, format_span_ns};
+use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, io_of};
+use crate::doctor::writeback::{ByteLimits, byte_limits, described, excessive_limit};
 
-/// Memory from which a ratio is a mistake, bytes (the brief: 32+ GB).
-const MEMORY_LARGE: u64 = 32_000_000_000;
-/// A limit that is large on any machine.
-const LIMIT_LARGE: Bytes = Bytes::gib(4);
 /// Draining that takes this long is noticeable, ns.
 const DRAIN_WARNING_NS: u64 = 5_000_000_000;
 /// Smallest block whose write rate counts as the disk's sustained rate, bytes.
@@ -28,14 +21,9 @@ const LARGE_BLOCK: u32 = 256 << 10;
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     let environment = &record.environment;
-    let memory = environment.memory.0;
-    let dirty = environment.dirty;
-    let by_ratio = dirty.bytes.0 == 0;
-    let limit = if by_ratio { Bytes(memory / 100 * u64::from(dirty.ratio)) } else { dirty.bytes };
-    if limit.0 == 0 || !(limit > LIMIT_LARGE || by_ratio && memory >= MEMORY_LARGE) {
-        return Vec::new();
-    }
     let rate = sustained_rate(record, summary);
+    let better = byte_limits(rate, &environment.devices);
+    let Some(limit) = excessive_limit(environment.memory, environment.dirty, better) else { return Vec::new() };
     let drain_ns = rate.map(|rate| (limit.0 as f64 / rate * 1e9) as u64);
     let severity = match drain_ns {
         Some(drain_ns) if drain_ns < DRAIN_WARNING_NS => Severity::Info,
@@ -49,18 +37,10 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     };
     vec![Finding {
         title: format!("the kernel may hold up to {limit} of unwritten data before it slows writers down"),
-        evidence: format!("{}{drain}", setting(dirty, environment.memory)),
-        advice: advice(rate),
+        evidence: format!("{}{drain}", described(environment.dirty, environment.memory)),
+        advice: advice(better),
         ..base_finding(FindingId::DirtyLimits, severity, 0.8)
     }]
-}
-
-/// The setting in force, in the kernel's words.
-fn setting(dirty: Dirty, memory: Bytes) -> String {
-    match dirty.bytes.0 {
-        0 => format!("vm.dirty_ratio = {} of {memory} of memory", dirty.ratio),
-        bytes => format!("vm.dirty_bytes = {bytes}"),
-    }
 }
 
 /// Best measured rate of large writes that reached the disk, bytes per second.
@@ -76,10 +56,8 @@ fn sustained_rate(record: &Record, summary: &Summary) -> Option<f64> {
     rates.filter(|rate| *rate > 0.0).max_by(f64::total_cmp)
 }
 
-/// Byte limits that drain in about five seconds, within 256 MiB and 2 GiB.
-fn advice(rate: Option<f64>) -> String {
-    let mib = rate.map_or(2048, |rate| ((rate * 5.0) as u64 >> 20).clamp(256, 2048));
-    let (limit, background) = (mib << 20, (mib / 4) << 20);
+fn advice(better: ByteLimits) -> String {
+    let ByteLimits { limit, background } = better;
     format!(
         "Limit it in bytes: `sysctl -w vm.dirty_bytes={limit} vm.dirty_background_bytes={background}`, and keep the \
          setting in /etc/sysctl.d/."
@@ -90,7 +68,9 @@ fn advice(rate: Option<f64>) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::environment::Dirty;
     use qd1_model::plan::Rw;
+    use qd1_model::units::Bytes;
 
     #[test]
     fn a_ratio_on_a_large_machine_warns_of_a_writeback_storm() {
@@ -119,5 +99,19 @@ mod tests {
         record.environment.memory = Bytes::gib(256);
         record.environment.dirty = Dirty { bytes: Bytes::gib(2), ..Dirty::default() };
         assert_eq!(testing::run(detect, &record), []);
+    }
+
+    #[test]
+    fn a_limit_below_the_recommended_one_is_left_alone() {
+        let mut record = testing::record();
+        record.environment.memory = Bytes::gib(32);
+        record.environment.dirty = Dirty { ratio: 1, ..Dirty::default() };
+        assert_eq!(testing::run(detect, &record), []);
+        record.environment.dirty.ratio = 5;
+        assert_eq!(testing::run(detect, &record), []);
+        record.environment.devices[0].kind = "disk".to_owned();
+        record.environment.devices[0].rotational = Some(true);
+        record.environment.devices[0].transport = "scsi (ahci)".to_owned();
+        assert!(testing::run(detect, &record)[0].advice.contains("vm.dirty_bytes=536870912"));
     }
 }

@@ -20,6 +20,7 @@ use qd1_model::environment::Environment;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, counted_steps, version_of, workers};
+use crate::doctor::mounts::no_barrier;
 
 /// Flushes per sync and writer below which they count as missing.
 const DEFICIT: f64 = 0.1;
@@ -98,11 +99,6 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             .to_owned(),
         ..base_finding(FindingId::FlushIgnoredMissing, Severity::Critical, 0.75)
     })
-}
-
-/// The mount option that switches flushes off.
-pub(super) fn no_barrier(options: &[String]) -> Option<&str> {
-    options.iter().map(String::as_str).find(|option| matches!(*option, "barrier=0" | "nobarrier" | "volatile"))
 }
 
 #[cfg(test)]

@@ -214,7 +214,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Major and minor of a version such as that of `uname -r`.
-fn version_of(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version_of(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
