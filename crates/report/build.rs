@@ -7,9 +7,10 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 /// The files to pack; `src/packed.rs` unpacks them.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "../../docs/schema.json",
     "../../docs/schema-compare.json",
+    "../../docs/schema-doctor.json",
     "src/html/uPlot.iife.min.js",
     "src/html/report.js",
     "src/plot/draw/font/DejaVuSans.ttf",

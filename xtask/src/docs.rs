@@ -46,7 +46,9 @@ enum Program {
 const PAGES: &[Page] = &[
     Page { file: "docs/schema.json", form: Form::Output(&["schema"]) },
     Page { file: "docs/schema-compare.json", form: Form::Output(&["schema", "compare"]) },
+    Page { file: "docs/schema-doctor.json", form: Form::Output(&["schema", "doctor"]) },
     Page { file: "docs/fio.md", form: Form::Example(Program::Example("qd1-fio", "manual")) },
+    Page { file: "docs/method/doctor.md", form: Form::Example(Program::Example("qd1-analysis", "doctor")) },
     Page { file: "docs/cli.md", form: Form::Help },
 ];
 
@@ -57,7 +59,8 @@ const NO_HELP: &str = "fio";
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
 
-const GENERATED_BY_EXAMPLE: &str = "<!-- Written by `cargo xtask docs`; change the texts in crates/fio. -->";
+const GENERATED_BY_EXAMPLE: &str =
+    "<!-- Written by `cargo xtask docs`; change the texts in the crate that prints it. -->";
 
 /// Writes the pages, or only compares. False if a page is out of date.
 pub(crate) fn run(check_only: bool) -> Result<bool> {

@@ -12,6 +12,7 @@ use crate::commands::app::AppCommand;
 use crate::commands::check::CheckArgs;
 use crate::commands::compare::{self, CompareArgs};
 use crate::commands::completions::{CompletionsArgs, ManArgs};
+use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::filesystems::FilesystemsArgs;
 use crate::commands::help::HelpArgs;
 use crate::commands::helpers::HelperCommand;
@@ -199,6 +200,12 @@ pub(crate) enum Command {
     /// Requests, waits and utilisation of each disk; processors, memory, dirty data, and pressure (PSI).
     #[command(after_help = watch::EXAMPLE, args_override_self = true)]
     Watch(WatchArgs),
+    /// Find settings that cost latency or durability, and their fixes
+    ///
+    /// Mount options, writeback, queues, RAID, clocks, PostgreSQL, MySQL, etcd and Redis: what is in force, what the next
+    /// boot brings, what it costs, and who says so. Nothing is changed. docs/method/doctor.md lists all rules.
+    #[command(after_help = doctor::EXAMPLE, args_override_self = true)]
+    Doctor(DoctorArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk (root)
     ///
     /// Does the same work on each, in rounds, and prints one table.

@@ -32,8 +32,8 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, plot,
-    powercut, predict, report, restore, schema, suites,
+    app, check, compare, completions, doctor, filesystems, fio, help, helpers, history, identify, limits, meta, ping,
+    plot, powercut, predict, report, restore, schema, suites,
 };
 use commands::{run as run_command, sweep, sync, trace, version, watch};
 
@@ -81,6 +81,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Ping(args)) => ping::run(args, typed),
         Some(Command::Trace(args)) => trace::run(args),
         Some(Command::Watch(args)) => watch::run(args, typed),
+        Some(Command::Doctor(args)) => doctor::run(args),
         Some(Command::Identify(args)) => identify::run(args, typed),
         Some(Command::Filesystems(args)) => filesystems::run(args, typed),
         Some(Command::Restore(args)) => restore::run(args),

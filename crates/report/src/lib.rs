@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod doctor;
 mod formats;
 mod headline;
 mod history;
@@ -29,7 +30,8 @@ mod trend;
 mod words;
 
 pub use compare::{CompareFormat, comparison};
-pub use formats::{Format, comparison_schema, render, schema};
+pub use doctor::{doctor_human, doctor_json};
+pub use formats::{Format, comparison_schema, doctor_schema, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};
 pub use html::{Prices, html, ranking_html};

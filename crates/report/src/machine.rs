@@ -2,9 +2,8 @@
 
 use qd1_model::environment::{Device, FilesystemClass};
 use qd1_model::plan::TargetKind;
-use qd1_model::printable::is_hidden;
 use qd1_model::units::{format_ns, format_span_ns};
-use qd1_model::{Bytes, Record, Report, Subject};
+use qd1_model::{Bytes, Record, Report, Subject, shell_quoted};
 
 use crate::words;
 
@@ -204,30 +203,13 @@ pub(crate) fn command_again(record: &Record) -> String {
     // Jobs of fio contain their seeds, and a watch draws nothing.
     let seeded = matches!(record.plan.subject, Subject::Jobs | Subject::Watch)
         || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
-    let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
+    let mut words: Vec<_> = typed.iter().map(|arg| shell_quoted(arg)).collect();
     if !seeded {
         // After `--` it would be a path.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.insert(end, format!("--seed {}", record.plan.seed));
     }
     words.join(" ")
-}
-
-/// Quotes an argument for a shell; one with control characters as bash, ksh and zsh read it.
-fn quoted(arg: &str) -> String {
-    if arg.contains(is_hidden) {
-        return format!("$'{}'", arg.chars().map(in_dollar_quotes).collect::<String>());
-    }
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
-    if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
-}
-
-fn in_dollar_quotes(letter: char) -> String {
-    match letter {
-        '\\' | '\'' => format!("\\{letter}"),
-        _ if is_hidden(letter) => letter.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
-        _ => letter.to_string(),
-    }
 }
 
 #[cfg(test)]

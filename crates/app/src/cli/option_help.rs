@@ -45,10 +45,11 @@ const ONLY: [(&str, &str); 6] = [
 ];
 
 /// Options that mean something special to a command: its name, the option's, and the words.
-const SPECIAL: [(&str, &str, &str); 9] = [
+const SPECIAL: [(&str, &str, &str); 10] = [
     ("check", "quick", "Take about 20 seconds: wider intervals, no file operations"),
     ("check", "full", "Take a few minutes: tighter intervals, commits under load"),
     ("check", "size", "Size of the test file [default: 1GiB; --quick 256MiB, --full 4GiB]"),
+    ("doctor", "verbose", "Show all sources, the names of the rules, and all that could not be looked at"),
     ("identify", "size", "Size of the test file [default: 512MiB; --quick 256MiB, --full 2GiB]"),
     ("predict", "size", "Size of the test file [default: 64MiB]"),
     ("run", "size", "Size of the test file [default: the suite's, which --dry-run shows]"),

@@ -73,7 +73,7 @@ fn overview(root: &clap::Command) -> String {
     }
     let topics = TOPICS.map(|(name, _)| name).join(", ");
     page += &format!("  and {}\n", MINOR.join(", "));
-    page + &format!("`qd1 help COMMAND` shows its options, `qd1 help TOPIC` a page on one of\n{topics}\n")
+    page + &format!("`qd1 help` explains a command, or a topic: {topics}\n")
 }
 
 fn page_of(topic: &str) -> Option<&'static str> {

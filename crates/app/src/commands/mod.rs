@@ -4,6 +4,7 @@ pub(crate) mod app;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod filesystems;
 pub(crate) mod fio;
 pub(crate) mod help;

@@ -13,11 +13,13 @@ use crate::output;
 pub(crate) enum Document {
     Report,
     Comparison,
+    Doctor,
 }
 
-const DOCUMENTS: [Choice<Document>; 2] = [
+const DOCUMENTS: [Choice<Document>; 3] = [
     ("report", "The output of commands that measure", Document::Report),
     ("compare", "The output of compare", Document::Comparison),
+    ("doctor", "The output of doctor", Document::Doctor),
 ];
 
 #[derive(Debug, Args)]
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<ExitCode> {
     let schema = match args.document {
         Document::Report => qd1_report::schema(),
         Document::Comparison => qd1_report::comparison_schema(),
+        Document::Doctor => qd1_report::doctor_schema(),
     };
     output::write(&DestinationArgs::stdout(), &schema)?;
     Ok(ExitCode::SUCCESS)

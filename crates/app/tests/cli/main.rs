@@ -7,6 +7,7 @@ mod common;
 mod bad_input;
 mod check;
 mod compare;
+mod doctor;
 mod fio_coverage;
 mod fio_line;
 mod fio_verify;

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod doctor;
 mod faults;
 mod filesystems;
 mod filesystems_end;

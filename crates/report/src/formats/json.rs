@@ -181,6 +181,15 @@ pub fn comparison_schema() -> String {
     }
 }
 
+/// The same for what `doctor --json` prints.
+pub fn doctor_schema() -> String {
+    if cfg!(debug_assertions) {
+        document(&schemars::schema_for!(qd1_model::doctor::Diagnosis))
+    } else {
+        packed_text!("schema-doctor.json")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;

@@ -9,7 +9,7 @@ mod post;
 mod screen;
 
 pub(crate) use json::document;
-pub use json::{comparison_schema, schema};
+pub use json::{comparison_schema, doctor_schema, schema};
 pub(crate) use markdown::body as body_of_page;
 pub(crate) use screen::worth_telling;
 
