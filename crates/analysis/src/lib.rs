@@ -37,6 +37,7 @@ pub mod sync;
 mod tail;
 pub mod trace_summary;
 pub mod trend;
+mod version;
 mod watched;
 
 #[cfg(test)]

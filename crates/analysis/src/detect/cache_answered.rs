@@ -18,7 +18,8 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, OpClass, Record, Severity, Subject, Summary};
 
-use super::{base_finding, counted_steps, percent, plan_of, version_of};
+use super::{base_finding, counted_steps, percent, plan_of};
+use crate::version::version_of;
 
 /// Share of the bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;

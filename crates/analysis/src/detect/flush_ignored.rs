@@ -19,8 +19,9 @@ use qd1_model::FindingId;
 use qd1_model::environment::Environment;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{base_finding, counted_steps, version_of, workers};
+use super::{base_finding, counted_steps, workers};
 use crate::doctor::mounts::no_barrier;
+use crate::version::version_of;
 
 /// Flushes per sync and writer below which they count as missing.
 const DEFICIT: f64 = 0.1;
@@ -167,12 +168,5 @@ mod tests {
         let Work::Io(io) = &mut record.plan.steps[1].work else { unreachable!() };
         io.sync = Sync::ODsync;
         assert_eq!(testing::run(detect, &record), []);
-    }
-
-    #[test]
-    fn kernel_releases_are_read() {
-        assert_eq!(version_of("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(version_of("5.4"), Some((5, 4)));
-        assert_eq!(version_of("unknown"), None);
     }
 }

@@ -9,7 +9,7 @@ use qd1_model::shell_quoted;
 use qd1_model::units::Bytes;
 
 use super::{Found, Rule, fix, path_of};
-use crate::detect::version_of;
+use crate::version::version_of;
 
 const MD: &str = "https://docs.kernel.org/admin-guide/md.html";
 const CRYPT: &str = "https://docs.kernel.org/admin-guide/device-mapper/dm-crypt.html";
