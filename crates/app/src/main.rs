@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod aside;
 mod bounds;
 mod bpf;
 mod cli;

@@ -176,7 +176,6 @@ struct io_cqe {
 	int fd; /* until the request is issued */
 };
 struct io_kiocb {
-	struct file *file;
 	u8 opcode;
 	u64 flags;
 	struct io_cqe cqe;
@@ -376,8 +375,8 @@ static always_inline u32 number_of_untrusted(struct block_device *bdev)
 	return major << 20 | (minor & 0xfffff);
 }
 
-/* Completes `it` with the file that it is about. `flags` are those of a single write. Returns 0 if the call is not to be
- * reported: a read or write of neither kind, or of another disk. */
+/* Completes `it` with the file that it is about. Returns 0 if the call is not to be reported: a read or write that is neither
+ * durable nor direct, or a call on another disk. */
 static always_inline int is_wanted(struct sync *it, struct file *file, u32 flags_of_write)
 {
 	struct inode *inode = 0, *of_device = 0;
@@ -441,7 +440,7 @@ static always_inline int is_of_32_bits(struct pt_regs___x86 *x86, struct pt_regs
 	return cs == CS_32_BIT_X86;
 }
 
-/* Remembers that a thread calls fsync or similar, or writes to a file that is synced after each write. */
+/* Remembers that a thread calls fsync or similar, writes durably, or reads or writes directly. */
 SEC("tp_btf/sys_enter")
 int call_begins(u64 *context)
 {

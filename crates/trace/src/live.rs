@@ -149,8 +149,8 @@ pub struct Live {
 impl Live {
     /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request, or two if the
     /// disk has no queue of requests. `with_waits` adds requests in flight and what processes read, write and sync: three
-    /// programs per request, and two per system call anywhere on the machine. `no_start` is true if the kernel does not record when requests to
-    /// some of these disks were created (`queue/iostats` is 0).
+    /// programs per request, and two per system call anywhere on the machine. `no_start` is true if the kernel does not
+    /// record when requests to some of these disks were created (`queue/iostats` is 0).
     ///
     /// # Errors
     /// If the kernel or this user's privileges do not allow it.
@@ -164,8 +164,10 @@ impl Live {
             sizes.extend([("processes", 1), ("syncs", 1), ("ring_syncs", 1), ("writers", 1)]);
         }
         let has_requests = only.is_none_or(|disk| disk.has_requests);
-        sizes.push(if has_requests && only.is_some() { ("bios", 1) } else { ("bios", BIOS_MAX) });
-        let flag = if with_waits { constant(IN_FLIGHT_FLAG).and_then(|bit| 1u32.checked_shl(bit)) } else { None };
+        let may_have_bios = only.is_none_or(|disk| !disk.has_requests);
+        sizes.push(("bios", if may_have_bios { BIOS_MAX } else { 1 }));
+        let flag = (with_waits && may_have_bios).then(|| constant(IN_FLIGHT_FLAG)).flatten();
+        let flag = flag.and_then(|bit| 1u32.checked_shl(bit));
         let switches = [
             ("with_waits", with_waits.into()),
             ("no_start", no_start.into()),
@@ -193,9 +195,7 @@ impl Live {
         if with_waits {
             // Optional: without it, it is not known what processes change in memory.
             let _ = attach(&mut live.bpf, &btf, "folio_dirtied", "writeback_dirty_folio");
-            let scan: &mut RawTracePoint =
-                live.bpf.program_mut("scan").context("the object has no scan")?.try_into()?;
-            scan.load().context("the kernel refused the program that finds old requests")?;
+            live.load_check("scan")?;
             attach_calls(&mut live.bpf, &btf)?;
         }
         Ok(live)
@@ -210,15 +210,31 @@ impl Live {
         Ok(())
     }
 
+    /// Loads a program that is run by [`Live::check`].
+    fn load_check(&mut self, name: &str) -> Result<()> {
+        let program: &mut RawTracePoint =
+            self.bpf.program_mut(name).with_context(|| format!("the object has no {name}"))?.try_into()?;
+        program.load().context("the kernel refused a program that finds what waits for long")
+    }
+
+    /// Runs such a program and returns its result.
+    fn check(&self, name: &str, args: [u64; 2]) -> Result<u32> {
+        let program: &RawTracePoint =
+            self.bpf.program(name).with_context(|| format!("the object has no {name}"))?.try_into()?;
+        let mut options = RawTracePointRunOptions::new();
+        options.args[..2].copy_from_slice(&args);
+        let ran =
+            program.test_run(options).context("the kernel did not run a program that finds what waits for long")?;
+        Ok(ran.return_value)
+    }
+
     /// Attaches the programs for disks without requests.
     fn serve_bios(&mut self, btf: &Btf) -> Result<()> {
         if self.serves_bios {
             return Ok(());
         }
         if self.with_waits {
-            let check: &mut RawTracePoint =
-                self.bpf.program_mut("check_bio").context("the object has no check_bio")?.try_into()?;
-            check.load().context("the kernel refused the program that checks old bios")?;
+            self.load_check("check_bio")?;
         }
         attach(&mut self.bpf, btf, "bio_ends", "block_bio_complete")?;
         attach(&mut self.bpf, btf, "bio_splits", "block_split")?;
@@ -290,17 +306,13 @@ impl Live {
     fn old_bios(&self, before_ns: u64, now_ns: u64) -> Result<Vec<InFlight>> {
         let map = self.bpf.map("bios").context("the program has no bios")?;
         let map: HashMap<_, u64, [u8; ON_ITS_WAY]> = HashMap::try_from(map)?;
-        let check: &RawTracePoint = self.bpf.program("check_bio").context("the object has no check_bio")?.try_into()?;
         let mut old = Vec::new();
         for (bio, bytes) in entries(&map) {
             let Some(found) = in_flight(&bytes, now_ns).filter(|of| now_ns.saturating_sub(of.age_ns) < before_ns)
             else {
                 continue;
             };
-            let mut options = RawTracePointRunOptions::new();
-            options.args[..2].copy_from_slice(&[bio, now_ns.saturating_sub(found.age_ns)]);
-            let checked = check.test_run(options).context("the kernel did not run the program that checks old bios")?;
-            if checked.return_value == 1 {
+            if self.check("check_bio", [bio, now_ns.saturating_sub(found.age_ns)])? == 1 {
                 old.push(found);
             }
         }
@@ -314,12 +326,9 @@ impl Live {
     /// If the kernel does not run the scan, or waits are not recorded.
     pub fn in_flight(&mut self, now_ns: u64, age_ns: u64) -> Result<Vec<InFlight>> {
         ensure!(self.with_waits, "requests in flight are not recorded");
-        let scan: &RawTracePoint = self.bpf.program("scan").context("the object has no scan")?.try_into()?;
         let mut all = Vec::new();
         for first in (0..IN_FLIGHT_MAX).step_by(SCANNED_AT_ONCE) {
-            let mut options = RawTracePointRunOptions::new();
-            options.args[..2].copy_from_slice(&[first as u64, now_ns.saturating_sub(age_ns)]);
-            scan.test_run(options).context("the kernel did not run the program that finds old requests")?;
+            self.check("scan", [first as u64, now_ns.saturating_sub(age_ns)])?;
             while let Some(item) = self.found.next() {
                 all.extend(in_flight(&item, now_ns));
             }

@@ -13,7 +13,7 @@ use crate::common::refusal::as_ordinary_user;
 use crate::common::{Place, Running, int, is_root, or_skip, said, traced};
 
 /// The kernel's counters of a device.
-fn counted(disk: &str) -> DeviceCounters {
+pub(crate) fn counted(disk: &str) -> DeviceCounters {
     let name = disk.strip_prefix("/dev/").unwrap();
     Machine::new().device_counters(name).unwrap()
 }

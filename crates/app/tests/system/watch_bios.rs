@@ -7,17 +7,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::common::{Place, Running, is_root, or_skip, wait_until};
+use crate::trace::counted;
 use qd1_lab::{Mount, Zram, tool};
 
 const READS: u64 = 2000;
 const WRITES: u64 = 40;
-
-/// The reads and writes that the kernel has counted.
-fn counted(disk: &str) -> [u64; 2] {
-    let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
-    let fields: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    [fields[0], fields[4]]
-}
 
 /// The whole reports of a recording so far.
 pub(crate) fn reports(file: &Path) -> Vec<Value> {
@@ -44,10 +38,10 @@ fn bios_are_counted_as_the_kernel_counts_them_with_their_times_and_processes() {
     let args = ["watch", disk, "--batch", "1", "120", "--latencies", "--no-save", "--record", file.to_str().unwrap()];
     let watch = Running::start(place.command(&args));
     wait_until("the first report", || !reports(&file).is_empty());
-    let before = counted(disk);
+    let before = counted(zram.path());
     dd(&[&from, "of=/dev/null", "bs=4k", "iflag=direct", &format!("count={READS}")]);
     dd(&["if=/dev/zero", &to, "bs=64k", "oflag=direct", &format!("count={WRITES}")]);
-    let after = counted(disk);
+    let change = counted(zram.path()).since(&before);
     let so_far = reports(&file).len();
     wait_until("two more reports", || reports(&file).len() >= so_far + 2);
     drop(watch);
@@ -56,7 +50,7 @@ fn bios_are_counted_as_the_kernel_counts_them_with_their_times_and_processes() {
         all.iter().filter_map(|report| report["disk"][0]["latency"][op].pointer(at)?.as_u64()).sum()
     };
     for (op, kernel, wanted, bytes) in
-        [("read", after[0] - before[0], READS, READS * 4096), ("write", after[1] - before[1], WRITES, WRITES * 65_536)]
+        [("read", change.reads, READS, READS * 4096), ("write", change.writes, WRITES, WRITES * 65_536)]
     {
         assert_eq!((kernel, sum(op, "/bytes")), (wanted, bytes), "{op}: {all:?}");
         assert_eq!([sum(op, "/total/count"), sum(op, "/device/count"), sum(op, "/queue/count")], [kernel, kernel, 0]);

@@ -141,7 +141,7 @@ fn capture(args: &TraceArgs) -> Result<ExitCode> {
         }
         if lacks_rings {
             message::print(format_args!(
-                "qd1: syncs through io_uring are not seen on this kernel (Linux 6.0 and later)"
+                "qd1: syncs through io_uring are not shown: this kernel does not report them (Linux 6.0 and later do)"
             ));
         }
         if let Some(answer) = answer.words() {

@@ -1,20 +1,17 @@
 //! For how long demand was above the limits of a cloud's disks, from one reading to the next.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
-use std::time::Duration;
 
 use qd1_clock as clock;
 use qd1_model::record::watched::DiskLimits;
 use qd1_probe::Machine;
 use qd1_probe::amazon::Exceeded;
 
+use crate::aside::Aside;
+
 /// Shortest time between two questions to a disk, ns: for questions more often than every second, the device may let
 /// other commands wait (Amazon's documentation). Somewhat less, as intervals of a second are not exact.
 const BETWEEN_NS: u64 = 900_000_000;
-/// How long a reading waits for an answer, which usually takes less than 1 ms. A later one counts for the next reading.
-const WAIT: Duration = Duration::from_millis(50);
 
 /// The counters of the disks that have them.
 #[derive(Default)]
@@ -23,14 +20,11 @@ pub(super) struct Limits {
     disks: HashMap<String, Option<Asked>>,
 }
 
-/// Asks a disk, on a thread of its own: a disk that hangs must not stop the watch.
+/// The counters of a disk.
 struct Asked {
-    questions: Sender<()>,
-    answers: Receiver<Option<Answer>>,
-    /// When the last question was asked, and whether its answer has yet to come.
+    aside: Aside<(), Option<Answer>>,
+    /// When the last question was asked.
     asked_ns: Option<u64>,
-    is_pending: bool,
-    wait: Duration,
     before: Option<Answer>,
 }
 
@@ -63,37 +57,29 @@ impl Limits {
 fn asked(machine: &Machine, disk: &str) -> Option<Asked> {
     machine.amazon_device(disk)?;
     let (machine, disk) = (machine.clone(), disk.to_owned());
-    Asked::begin(move || {
+    Some(Asked::begin(move || {
         // Looked up each time: another volume may have got the name.
         let device = machine.amazon_device(&disk)?;
         let exceeded = device.exceeded()?;
         Some(Answer { at_ns: clock::now_ns(), serial: device.serial, exceeded })
-    })
+    }))
 }
 
 impl Asked {
-    /// `None` if there can be no thread.
-    fn begin(ask: impl Fn() -> Option<Answer> + Send + 'static) -> Option<Self> {
-        let (questions, asked) = channel::<()>();
-        let (answered, answers) = channel();
-        let answer_all = move || {
-            while asked.recv().is_ok() && answered.send(ask()).is_ok() {}
-        };
-        thread::Builder::new().name("limits".to_owned()).spawn(answer_all).ok()?;
-        Some(Self { questions, answers, asked_ns: None, is_pending: false, wait: WAIT, before: None })
+    fn begin(ask: impl Fn() -> Option<Answer> + Send + 'static) -> Self {
+        Self { aside: Aside::begin("limits", move |()| ask()), asked_ns: None, before: None }
     }
 
+    /// An answer that comes late counts for the next reading.
     fn read(&mut self, now_ns: u64) -> Option<DiskLimits> {
-        let is_late = self.is_pending;
-        if !is_late {
-            if self.asked_ns.is_some_and(|asked_ns| now_ns < asked_ns + BETWEEN_NS) {
-                return None;
-            }
-            self.questions.send(()).ok()?;
-            (self.asked_ns, self.is_pending) = (Some(now_ns), true);
-        }
-        let answer = if is_late { self.answers.try_recv().ok() } else { self.answers.recv_timeout(self.wait).ok() };
-        self.is_pending = answer.is_none();
+        let answer = if self.aside.is_pending() {
+            self.aside.late()
+        } else if self.asked_ns.is_some_and(|asked_ns| now_ns < asked_ns + BETWEEN_NS) {
+            None
+        } else {
+            self.asked_ns = Some(now_ns);
+            self.aside.ask(())
+        };
         // Counters go on while the disk does not answer, so the next answer covers that time, too.
         let answer = answer.flatten()?;
         let limits = self.before.as_ref().and_then(|before| between(before, &answer));
@@ -141,6 +127,8 @@ pub(super) fn shown(limits: &DiskLimits) -> String {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -181,12 +169,12 @@ mod tests {
         assert_eq!(between(&before, &other), None);
     }
 
-    /// A disk that gives these answers, the first one last, and has all the time for it; it hangs while its lock is held.
+    /// A disk that gives these answers, the first one last, and may take as long as it likes; it hangs while its lock is held.
     fn disk(answers: Vec<Option<Answer>>) -> (Asked, Arc<Mutex<Vec<Option<Answer>>>>) {
         let left = Arc::new(Mutex::new(answers));
         let answers = left.clone();
-        let mut asked = Asked::begin(move || answers.lock().unwrap().pop().flatten()).unwrap();
-        asked.wait = Duration::from_secs(60);
+        let mut asked = Asked::begin(move || answers.lock().unwrap().pop().flatten());
+        asked.aside.wait = Duration::from_secs(60);
         (asked, left)
     }
 
@@ -194,7 +182,7 @@ mod tests {
     fn an_answer_covers_the_time_since_the_one_before() {
         let later = answer(13, [1_500_000, 0], [0, 0]);
         let (mut asked, left) = disk(vec![Some(later), None, Some(answer(10, [0, 0], [0, 0]))]);
-        assert_eq!(asked.read(10 * S), None, "the first answer is only where to begin");
+        assert_eq!(asked.read(10 * S), None, "the first answer is only the baseline");
         assert_eq!(asked.read(10 * S + BETWEEN_NS - 1), None);
         assert_eq!(left.lock().unwrap().len(), 2, "it is not asked again so soon");
         assert_eq!(asked.read(11 * S), None, "it did not answer");
@@ -207,7 +195,7 @@ mod tests {
     fn a_disk_that_hangs_does_not_stop_the_watch() {
         let (mut asked, left) = disk(vec![Some(answer(12, [1_000_000, 0], [0, 0])), Some(answer(10, [0, 0], [0, 0]))]);
         asked.read(10 * S);
-        asked.wait = Duration::from_millis(1);
+        asked.aside.wait = Duration::from_millis(1);
         let hang = left.lock().unwrap();
         assert_eq!((asked.read(11 * S), asked.read(12 * S)), (None, None));
         drop(hang);
