@@ -7,7 +7,7 @@ use qd1_probe::{Machine, Mapped};
 
 use crate::aside::Aside;
 
-/// For how long an answer is used again, ns: programs sync the same mapping again and again, but may map another file there.
+/// For how long an answer is used again, ns: programs sync the same mapping repeatedly, but may map another file there.
 const FRESH_NS: u64 = 1_000_000_000;
 /// Most answers that are remembered.
 const KNOWN_MAX: usize = 10_000;

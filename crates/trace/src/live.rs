@@ -147,10 +147,10 @@ pub struct Live {
 }
 
 impl Live {
-    /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request, or two if the
-    /// disk has no queue of requests. `with_waits` adds requests in flight and what processes read, write and sync: three
-    /// programs per request, and two per system call anywhere on the machine. `no_start` is true if the kernel does not
-    /// record when requests to some of these disks were created (`queue/iostats` is 0).
+    /// Starts recording the latencies of the requests to `disks`: the kernel runs one program per request, or two if
+    /// the disk has no queue of requests. `with_waits` adds requests in flight and what processes read, write and sync:
+    /// three programs per request, and two per system call anywhere on the machine. `no_start` is true if the kernel
+    /// does not record when requests to some of these disks were created (`queue/iostats` is 0).
     ///
     /// # Errors
     /// If the kernel or this user's privileges do not allow it.
@@ -214,7 +214,7 @@ impl Live {
     fn load_check(&mut self, name: &str) -> Result<()> {
         let program: &mut RawTracePoint =
             self.bpf.program_mut(name).with_context(|| format!("the object has no {name}"))?.try_into()?;
-        program.load().context("the kernel refused a program that finds what waits for long")
+        program.load().with_context(|| format!("the kernel refused {name}, which finds what waits for long"))
     }
 
     /// Runs such a program and returns its result.
@@ -223,8 +223,9 @@ impl Live {
             self.bpf.program(name).with_context(|| format!("the object has no {name}"))?.try_into()?;
         let mut options = RawTracePointRunOptions::new();
         options.args[..2].copy_from_slice(&args);
-        let ran =
-            program.test_run(options).context("the kernel did not run a program that finds what waits for long")?;
+        let ran = program
+            .test_run(options)
+            .with_context(|| format!("the kernel did not run {name}, which finds what waits for long"))?;
         Ok(ran.return_value)
     }
 

@@ -169,7 +169,8 @@ mod tests {
         assert_eq!(between(&before, &other), None);
     }
 
-    /// A disk that gives these answers, the first one last, and may take as long as it likes; it hangs while its lock is held.
+    /// A disk that gives these answers, the last one first, and may take as long as it likes; it hangs while its lock
+    /// is held.
     fn disk(answers: Vec<Option<Answer>>) -> (Asked, Arc<Mutex<Vec<Option<Answer>>>>) {
         let left = Arc::new(Mutex::new(answers));
         let answers = left.clone();
